@@ -1,0 +1,17 @@
+//! Owners: a watched pod, or one of its containers, as a small number.
+//!
+//! Maps from cgroup id (u64) and network namespace inode number (u32) lead to a [`Slot`]; counters are kept
+//! per slot. Slot 0 belongs to the daemon's self-check.
+
+/// Index of an owner's counters.
+pub type Slot = u32;
+
+/// The slot of the network namespace in which the daemon checks its own hooks.
+pub const SELF_CHECK: Slot = 0;
+
+/// Slots available by default; the daemon can set another number at start.
+pub const DEFAULT_SLOTS: u32 = 1024;
+
+/// How many levels above a socket's own cgroup are looked at before its cgroup counts as unknown: a
+/// container's scope below the pod's, and nested scopes some runtimes make below the container's.
+pub const CGROUP_LEVELS: u32 = 4;

@@ -1,0 +1,123 @@
+//! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{kernel::plan::Attach, pods::source::Source};
+
+/// Tells whether a rolling update cut anybody's request.
+#[derive(Debug, Parser)]
+#[command(name = "gt-daemon", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch this node's pods and serve what is seen as metrics.
+    Run(RunOptions),
+    /// Say what this machine's kernel can show, and whether `run` could work.
+    Doctor(DoctorOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Address for /metrics, /healthz and /readyz.
+    #[arg(long, default_value = "0.0.0.0:9464", env = "GT_LISTEN")]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub kernel: KernelOptions,
+    /// Where pods are read from: auto, kubelet[:DIRECTORY] or static:FILE.
+    #[arg(long, default_value = "auto", env = "GT_PODS")]
+    pub pods: Source,
+    /// Watch the pods that have a container of this name; an empty name watches all.
+    #[arg(long, default_value = "hc", env = "GT_CONTAINER")]
+    pub container: String,
+    /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).
+    #[arg(long, default_value = "10m", value_parser = duration, env = "GT_RETAIN")]
+    pub retain: Duration,
+    /// How many pods and containers can be told apart at a time.
+    #[arg(long, default_value_t = gt_common::owner::DEFAULT_SLOTS, env = "GT_SLOTS",
+          value_parser = clap::value_parser!(u32).range(2..=65536))]
+    pub slots: u32,
+    #[command(flatten)]
+    pub logging: LoggingOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct KernelOptions {
+    /// How to attach to the kernel.
+    #[arg(long, default_value = "auto", env = "GT_ATTACH")]
+    pub attach: Attach,
+    /// Where the host's cgroup trees are mounted.
+    #[arg(long, default_value = "/sys/fs/cgroup", env = "GT_CGROUP_ROOT")]
+    pub cgroup_root: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    #[command(flatten)]
+    pub kernel: KernelOptions,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LoggingOptions {
+    /// Form of the log on stderr.
+    #[arg(long, default_value = "text", env = "GT_LOG_FORMAT")]
+    pub log_format: LogFormat,
+    /// What is logged: a level (error, warn, info, debug, trace), or filters like gt_daemon::probes=debug.
+    #[arg(long, default_value = "info", env = "GT_LOG")]
+    pub log: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A number of seconds, or a number with one of the units s, m, h.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration: write seconds, or a number with s, m or h, such as 10m");
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, text.get(number.len()..).unwrap_or_default()),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "m" => 60,
+        "h" => 3600,
+        _ => 1,
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Exercises clap's own check of the definition.
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    /// Exercises durations, so that a wrong one is refused and none overflows.
+    #[test]
+    fn durations() {
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "m", "-1", "1.5s", "10d", "18446744073709551615h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

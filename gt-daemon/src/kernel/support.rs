@@ -1,0 +1,126 @@
+//! Facts about the running kernel; no decisions. Unknown is `None`, never "no".
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use gt_common::layout::KernelLayout;
+
+use super::{
+    btf::{BtfError, KernelTypes, VMLINUX},
+    capability::Capabilities,
+    plan::Question,
+};
+
+/// What was found out about a kernel.
+#[derive(Clone, Debug)]
+pub struct KernelSupport {
+    /// `uname -r`.
+    pub release: String,
+    /// Major and minor of the release, `None` when it does not begin with two numbers.
+    pub version: Option<(u32, u32)>,
+    /// Offsets, or why there are none, in words.
+    pub layout: Result<KernelLayout, String>,
+    /// Whether the kernel has the kprobe event source.
+    pub kprobes: Option<bool>,
+    /// Which of the functions gt can hook are in the symbol table under their own name.
+    pub functions: BTreeMap<&'static str, Option<bool>>,
+    /// Which of the tracepoints gt can hook exist, by BTF.
+    pub tracepoints: BTreeMap<&'static str, Option<bool>>,
+    /// Whether `tcp_send_reset` fires without a full socket too (since 6.10, when it got its third argument).
+    pub reset_without_socket: Option<bool>,
+    /// Whether IPv6 is there at all.
+    pub ipv6: bool,
+    /// The kernel's lockdown mode, `None` when the kernel has no lockdown or does not tell.
+    pub lockdown: Option<String>,
+    /// Effective capabilities.
+    pub capabilities: Option<Capabilities>,
+}
+
+impl KernelSupport {
+    /// Looks at the running kernel. Takes some hundred milliseconds: the kernel's types are large.
+    #[must_use]
+    pub fn probe() -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        let types = KernelTypes::read(Path::new(VMLINUX));
+        let symbols = fs::read_to_string("/proc/kallsyms").ok();
+        let tracepoint = |name| types.as_ref().ok().map(|types| types.has_tracepoint(name));
+        Self {
+            version: version(&release),
+            release,
+            kprobes: exists("/sys/bus/event_source/devices", "kprobe/type"),
+            functions: Question::ALL
+                .iter()
+                .flat_map(|question| question.kprobes())
+                .map(|hook| {
+                    (hook.target, symbols.as_deref().and_then(|text| has_function(text, hook.target)))
+                })
+                .collect(),
+            tracepoints: Question::ALL
+                .iter()
+                .map(|question| question.tracepoint().target)
+                .map(|name| (name, tracepoint(name)))
+                .collect(),
+            reset_without_socket: types
+                .as_ref()
+                .ok()
+                .and_then(|types| types.tracepoint_parameters("tcp_send_reset"))
+                .map(|parameters| parameters >= 3),
+            ipv6: Path::new("/proc/net/if_inet6").exists(),
+            lockdown: fs::read_to_string("/sys/kernel/security/lockdown")
+                .ok()
+                .and_then(|text| lockdown(&text)),
+            capabilities: Capabilities::current(),
+            layout: types.and_then(|types| types.layout()).map_err(|error: BtfError| error.to_string()),
+        }
+    }
+}
+
+/// Whether `file` is below `directory`; unknown where the directory itself is not there.
+fn exists(directory: &str, file: &str) -> Option<bool> {
+    let directory = Path::new(directory);
+    directory.exists().then(|| directory.join(file).exists())
+}
+
+/// The mode in brackets: `none [integrity] confidentiality`.
+fn lockdown(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    let (mode, _) = rest.split_once(']')?;
+    Some(mode.to_owned())
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Whether a function is in the text of `/proc/kallsyms` under exactly this name; a compiler that split it
+/// leaves only `name.isra.0` and the like, which has other arguments. `None` for an empty table.
+fn has_function(symbols: &str, name: &str) -> Option<bool> {
+    if symbols.is_empty() {
+        return None;
+    }
+    Some(symbols.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        matches!(fields.next(), Some("t" | "T")) && fields.next() == Some(name)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exercises the texts these facts come from, so that a look-alike is no fact.
+    #[test]
+    fn texts() {
+        assert_eq!(version("6.1.0-53-cloud-amd64"), Some((6, 1)));
+        assert_eq!(version("5.10"), Some((5, 10)));
+        assert_eq!(version("weird"), None);
+        assert_eq!(lockdown("none [integrity] confidentiality\n").as_deref(), Some("integrity"));
+        assert_eq!(lockdown("none"), None);
+        let symbols =
+            "ffff T tcp_reset\nffff t tcp_v4_send_reset.isra.0\nffff D tcp_set_state\n0 t x [mod]\n";
+        assert_eq!(has_function(symbols, "tcp_reset"), Some(true));
+        assert_eq!(has_function(symbols, "tcp_v4_send_reset"), Some(false));
+        assert_eq!(has_function(symbols, "tcp_set_state"), Some(false));
+        assert_eq!(has_function("", "tcp_reset"), None);
+    }
+}

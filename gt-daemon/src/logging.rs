@@ -1,0 +1,19 @@
+//! Logs on stderr by `tracing`, as text or JSON lines.
+
+use anyhow::Context as _;
+use tracing_subscriber::{EnvFilter, fmt};
+
+use crate::cli::{LogFormat, LoggingOptions};
+
+/// Starts logging; once per process.
+pub fn start(options: &LoggingOptions) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&options.log).with_context(|| {
+        format!("--log {:?} is no filter: use error, warn, info, debug, trace or module=level", options.log)
+    })?;
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match options.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    }
+    .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}

@@ -1,0 +1,151 @@
+//! The daemon's own health: hooks, losses, sources, build.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+};
+
+use crate::{
+    kernel::plan::{Backend, Question},
+    probes::maps::Maps,
+};
+
+/// What the daemon knows of itself.
+#[derive(Debug)]
+pub struct Health {
+    maps: Arc<Maps>,
+    object_digest: String,
+    state: Mutex<State>,
+    /// Records of the ring buffer that were no event.
+    undecodable: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    hooks: BTreeMap<Question, Hook>,
+    sources: BTreeMap<&'static str, Option<String>>,
+}
+
+#[derive(Debug)]
+struct Hook {
+    backend: Option<Backend>,
+    fault: Option<String>,
+}
+
+impl Health {
+    #[must_use]
+    pub fn new(maps: Arc<Maps>, object_digest: String) -> Self {
+        Self { maps, object_digest, state: Mutex::default(), undecodable: AtomicU64::new(0) }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which backend answers a question, and what is wrong with it.
+    pub fn hook(&self, question: Question, backend: Option<Backend>, fault: Option<String>) {
+        self.state().hooks.insert(question, Hook { backend, fault });
+    }
+
+    /// Whether a source answered last time; else why not.
+    pub fn source(&self, name: &'static str, fault: Option<String>) {
+        self.state().sources.insert(name, fault);
+    }
+
+    /// A record of the ring buffer was no event.
+    pub fn undecodable(&self) {
+        self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What keeps the daemon from being ready, in words; empty when nothing does.
+    #[must_use]
+    pub fn not_ready(&self) -> Vec<String> {
+        let state = self.state();
+        let mut reasons = Vec::new();
+        for question in Question::ALL {
+            match state.hooks.get(&question) {
+                None => reasons.push(format!("hook {}: not checked yet", question.name())),
+                Some(Hook { fault: Some(fault), .. }) => {
+                    reasons.push(format!("hook {}: {fault}", question.name()));
+                }
+                Some(_) => {}
+            }
+        }
+        if state.sources.is_empty() {
+            reasons.push("pods: not read yet".to_owned());
+        }
+        for (name, fault) in &state.sources {
+            if let Some(fault) = fault {
+                reasons.push(format!("source {name}: {fault}"));
+            }
+        }
+        reasons
+    }
+}
+
+/// [`Health`] as a collector.
+#[derive(Debug)]
+pub(super) struct Collected(pub(super) Arc<Health>);
+
+impl Collector for Collected {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let health = &self.0;
+        let losses = health.maps.losses().map_err(|error| {
+            tracing::error!(%error, "cannot read the kernel side's losses");
+            std::fmt::Error
+        })?;
+        let mut family = encoder.encode_descriptor(
+            "gt_events_lost",
+            "Events not seen, by where they were lost; counters of pods stay right when the ring is full",
+            None,
+            MetricType::Counter,
+        )?;
+        for (place, count) in [
+            ("ring", losses.ring_full),
+            ("kernel_read", losses.kernel_read),
+            ("decode", health.undecodable.load(Ordering::Relaxed)),
+        ] {
+            ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
+        }
+        let state = health.state();
+        let mut family = encoder.encode_descriptor(
+            "gt_hook_attached",
+            "Whether a hook answers its question by this backend, and passed the self-check (1) or not (0)",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (question, hook) in &state.hooks {
+            let backend = hook.backend.map_or("none", Backend::name);
+            let works = i64::from(hook.backend.is_some() && hook.fault.is_none());
+            ConstGauge::new(works)
+                .encode(family.encode_family(&[("hook", question.name()), ("backend", backend)])?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "gt_source_up",
+            "Whether a source of pods answered last time (1) or not (0)",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (name, fault) in &state.sources {
+            ConstGauge::new(i64::from(fault.is_none()))
+                .encode(family.encode_family(&[("source", *name)])?)?;
+        }
+        let family = encoder.encode_descriptor(
+            "gt_build",
+            "Version of the daemon and SHA-256 of its kernel programs",
+            None,
+            MetricType::Info,
+        )?;
+        let mut family = family;
+        family.encode_info(&[("version", env!("CARGO_PKG_VERSION")), ("ebpf_sha256", &health.object_digest)])
+    }
+}

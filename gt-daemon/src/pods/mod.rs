@@ -1,0 +1,39 @@
+//! Which pods are watched here, and which sockets are theirs.
+//!
+//! Sources tell of pods ([`kubelet`], [`static_file`]); [`tree`] finds their cgroups, [`netns`] their network
+//! namespaces; [`owners`] gives each a slot and keeps the kernel's maps in step. [`tracker`] does one round of
+//! all that.
+
+pub mod kubelet;
+pub mod netns;
+pub mod owners;
+pub mod source;
+pub mod static_file;
+pub mod tracker;
+pub mod tree;
+
+use std::path::PathBuf;
+
+/// A pod as a source describes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pod {
+    pub namespace: String,
+    pub name: String,
+    /// What identifies the pod; the same name with another UID is another pod.
+    pub uid: String,
+    pub containers: Vec<Container>,
+    /// Its cgroup, where the source knows it better than the cgroup tree.
+    pub cgroup: Option<PathBuf>,
+    /// A file that stands for its network namespace, where the source knows one.
+    pub netns: Option<PathBuf>,
+}
+
+/// A container of a [`Pod`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Container {
+    pub name: String,
+    /// The runtime's id (64 hex digits); `None` while unknown.
+    pub id: Option<String>,
+    /// Its cgroup, where the source knows it.
+    pub cgroup: Option<PathBuf>,
+}

@@ -1,0 +1,107 @@
+//! Slots: which pod or container each of the kernel's counters belongs to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use gt_common::owner::{SELF_CHECK, Slot};
+
+use super::{Pod, netns::Netns};
+
+/// An owner as its metrics name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub slot: Slot,
+    pub namespace: String,
+    pub pod: String,
+    pub uid: String,
+    /// Empty where the container is not known (a socket known by its namespace only).
+    pub container: String,
+}
+
+/// A watched pod: its slots, and what in the kernel leads to them.
+#[derive(Debug)]
+pub struct Watched {
+    pub pod: Pod,
+    /// The slot for what is known to be the pod's, but not which container's.
+    pub slot: Slot,
+    /// Slots by container name.
+    pub containers: BTreeMap<String, Slot>,
+    /// Cgroup ids set in the kernel, with their slots.
+    pub cgroups: BTreeMap<u64, Slot>,
+    /// The namespace, held open; `None` when not found yet or when it is the host's.
+    pub netns: Option<Netns>,
+    /// Whether the pod was found to live in the host's network namespace.
+    pub host_network: bool,
+    /// Since when the source no longer names the pod.
+    pub gone: Option<Instant>,
+}
+
+/// All watched pods by UID, and the free slots.
+#[derive(Debug)]
+pub struct Owners {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) watched: BTreeMap<String, Watched>,
+    free: BTreeSet<Slot>,
+}
+
+impl State {
+    /// The lowest free slot.
+    pub(super) fn allocate(&mut self) -> Option<Slot> {
+        self.free.pop_first()
+    }
+
+    pub(super) fn release(&mut self, slot: Slot) {
+        self.free.insert(slot);
+    }
+}
+
+impl Owners {
+    /// No owners yet, `slots` to give away (the self-check's excluded).
+    #[must_use]
+    pub fn new(slots: u32) -> Self {
+        let free = (0..slots).filter(|slot| *slot != SELF_CHECK).collect();
+        Self { state: Mutex::new(State { watched: BTreeMap::new(), free }) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The owners there are now, in the order of namespace, pod and container.
+    #[must_use]
+    pub fn list(&self) -> Vec<Owner> {
+        let state = self.lock();
+        let mut owners: Vec<_> = state
+            .watched
+            .values()
+            .flat_map(|watched| {
+                let owner = |container: &str, slot| Owner {
+                    slot,
+                    namespace: watched.pod.namespace.clone(),
+                    pod: watched.pod.name.clone(),
+                    uid: watched.pod.uid.clone(),
+                    container: container.to_owned(),
+                };
+                std::iter::once(owner("", watched.slot))
+                    .chain(watched.containers.iter().map(move |(name, slot)| owner(name, *slot)))
+            })
+            .collect();
+        owners.sort_by(|a, b| {
+            (&a.namespace, &a.pod, &a.container, &a.uid).cmp(&(&b.namespace, &b.pod, &b.container, &b.uid))
+        });
+        owners
+    }
+
+    /// The owner of a slot.
+    #[must_use]
+    pub fn by_slot(&self, slot: Slot) -> Option<Owner> {
+        self.list().into_iter().find(|owner| owner.slot == slot)
+    }
+}

@@ -1,0 +1,137 @@
+//! Pods from a TOML file, for machines without a kubelet (an LB's host, a test).
+//!
+//! ```toml
+//! [[pod]]
+//! namespace = "lb"
+//! name = "haproxy"
+//! cgroup = "system.slice/haproxy.service"   # below the cgroup root, or absolute
+//! netns = "/run/netns/lb"                   # optional
+//! uid = "lb-haproxy"                        # optional, default: the name
+//! [[pod.container]]                         # optional
+//! name = "haproxy"
+//! cgroup = "system.slice/haproxy.service/main"
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Container, Pod};
+
+/// Why the file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StaticFileError {
+    #[error("cannot read the pods file {file}: {source}; check the path given to --pods static:")]
+    Unreadable { file: PathBuf, source: std::io::Error },
+    #[error("the pods file {file} is not as it should be: {message}\nsee docs/pods-file.md for its format")]
+    Malformed { file: PathBuf, message: String },
+    #[error("the pods file {file} names pod {pod} but neither its cgroup nor its netns; give one of them")]
+    Nowhere { file: PathBuf, pod: String },
+    #[error("the pods file {file} names uid {uid} twice; each pod needs its own")]
+    Twice { file: PathBuf, uid: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    pod: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    namespace: String,
+    name: String,
+    uid: Option<String>,
+    cgroup: Option<PathBuf>,
+    netns: Option<PathBuf>,
+    #[serde(default)]
+    container: Vec<ContainerEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContainerEntry {
+    name: String,
+    cgroup: PathBuf,
+}
+
+/// Reads the file anew.
+pub fn pods(file: &Path) -> Result<Vec<Pod>, StaticFileError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| StaticFileError::Unreadable { file: file.to_owned(), source })?;
+    parse(file, &text)
+}
+
+fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
+    let parsed: File = toml::from_str(text).map_err(|error| StaticFileError::Malformed {
+        file: file.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    let mut pods: Vec<Pod> = Vec::with_capacity(parsed.pod.len());
+    for entry in parsed.pod {
+        if entry.cgroup.is_none() && entry.netns.is_none() {
+            return Err(StaticFileError::Nowhere { file: file.to_owned(), pod: entry.name });
+        }
+        let uid = entry.uid.unwrap_or_else(|| entry.name.clone());
+        if pods.iter().any(|pod| pod.uid == uid) {
+            return Err(StaticFileError::Twice { file: file.to_owned(), uid });
+        }
+        pods.push(Pod {
+            namespace: entry.namespace,
+            name: entry.name,
+            uid,
+            containers: entry
+                .container
+                .into_iter()
+                .map(|container| Container { name: container.name, id: None, cgroup: Some(container.cgroup) })
+                .collect(),
+            cgroup: entry.cgroup,
+            netns: entry.netns,
+        });
+    }
+    Ok(pods)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> String {
+        parse(Path::new("pods.toml"), text).unwrap_err().to_string()
+    }
+
+    /// Exercises a whole file and an empty one.
+    #[test]
+    fn files() {
+        let pods = parse(
+            Path::new("pods.toml"),
+            "[[pod]]\nnamespace='a'\nname='b'\ncgroup='x/y'\n[[pod.container]]\nname='c'\ncgroup='x/y/z'\n",
+        )
+        .unwrap();
+        assert_eq!(pods[0].uid, "b");
+        assert_eq!(pods[0].containers[0].cgroup.as_deref(), Some(Path::new("x/y/z")));
+        assert!(parse(Path::new("pods.toml"), "").unwrap().is_empty());
+    }
+
+    /// Exercises wrong files, so that each message names the file and the fault.
+    #[test]
+    fn faults() {
+        for (text, fault) in [
+            ("[[pod]]\nname='b'\n", "namespace"),
+            ("[[pod]]\nnamespace='a'\nname='b'\n", "neither its cgroup nor its netns"),
+            ("[[pod]]\nnamespace='a'\nname='b'\ncgroop='x'\n", "cgroop"),
+            ("not toml", "expected"),
+            (
+                "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\n[[pod]]\nnamespace='a'\nname='b'\nnetns='y'",
+                "twice",
+            ),
+        ] {
+            let message = message(text);
+            assert!(message.contains("pods.toml") && message.contains(fault), "{message}");
+        }
+        let unreadable = pods(Path::new("/nonexistent/pods.toml")).unwrap_err().to_string();
+        assert!(unreadable.contains("/nonexistent/pods.toml"));
+    }
+}

@@ -1,0 +1,202 @@
+//! Bytes from the ring buffer to an event: pure, and total over any input.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use gt_common::{
+    counters::{RstReceived, RstSent},
+    event::{Event, Kind},
+    owner::Slot,
+};
+
+/// What happened, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    RstSent(RstSent),
+    RstReceived(RstReceived),
+}
+
+/// An event of a watched owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    pub what: What,
+    pub slot: Slot,
+    /// The connection's ends; IPv4-mapped IPv6 addresses are shown as IPv4.
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// Kernel address of the socket; `None` without one.
+    pub socket: Option<u64>,
+    /// Inode number of the network namespace; `None` when unknown.
+    pub netns: Option<u32>,
+}
+
+/// Why bytes are no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("an event has {expected} bytes, not {found}", expected = size_of::<Event>())]
+    Size { found: usize },
+    #[error("unknown kind of event {0}")]
+    Kind(u8),
+    #[error("unknown detail {detail} of event kind {kind}")]
+    Detail { kind: u8, detail: u8 },
+    #[error("unknown address family {0}")]
+    Family(u8),
+}
+
+/// Decodes one record of the ring buffer, in the byte order of this machine.
+pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
+    if bytes.len() != size_of::<Event>() {
+        return Err(DecodeError::Size { found: bytes.len() });
+    }
+    let mut fields = Fields(bytes);
+    let time_ns = u64::from_ne_bytes(fields.take());
+    let socket = u64::from_ne_bytes(fields.take());
+    let slot = u32::from_ne_bytes(fields.take());
+    let netns = u32::from_ne_bytes(fields.take());
+    let local: [u8; 16] = fields.take();
+    let remote: [u8; 16] = fields.take();
+    let local_port = u16::from_ne_bytes(fields.take());
+    let remote_port = u16::from_ne_bytes(fields.take());
+    let [kind, detail, family, _state] = fields.take();
+    Ok(Observed {
+        time_ns,
+        what: what(kind, detail)?,
+        slot,
+        local: SocketAddr::new(address(family, local)?, local_port),
+        remote: SocketAddr::new(address(family, remote)?, remote_port),
+        socket: (socket != 0).then_some(socket),
+        netns: (netns != 0).then_some(netns),
+    })
+}
+
+/// The fields of an [`Event`] in their order; the length has been checked.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut field = [0; N];
+        if let Some((head, rest)) = self.0.split_at_checked(N) {
+            field.copy_from_slice(head);
+            self.0 = rest;
+        }
+        field
+    }
+}
+
+fn what(kind: u8, detail: u8) -> Result<What, DecodeError> {
+    let unknown = DecodeError::Detail { kind, detail };
+    match kind {
+        kind if kind == Kind::RstSent as u8 => {
+            RstSent::ALL.into_iter().find(|why| *why as u8 == detail).map(What::RstSent).ok_or(unknown)
+        }
+        kind if kind == Kind::RstReceived as u8 => RstReceived::ALL
+            .into_iter()
+            .find(|how| *how as u8 == detail)
+            .map(What::RstReceived)
+            .ok_or(unknown),
+        kind => Err(DecodeError::Kind(kind)),
+    }
+}
+
+fn address(family: u8, bytes: [u8; 16]) -> Result<IpAddr, DecodeError> {
+    const AF_INET: u8 = 2;
+    const AF_INET6: u8 = 10;
+    match family {
+        AF_INET => {
+            let [a, b, c, d, ..] = bytes;
+            Ok(IpAddr::from([a, b, c, d]))
+        }
+        AF_INET6 => Ok(Ipv6Addr::from(bytes).to_canonical()),
+        family => Err(DecodeError::Family(family)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event() -> Event {
+        let mut local = [0; 16];
+        local[..4].copy_from_slice(&[10, 0, 0, 2]);
+        Event {
+            time_ns: 7,
+            socket: 0,
+            slot: 3,
+            netns: 9,
+            local,
+            remote: [0; 16],
+            local_port: 8080,
+            remote_port: 40000,
+            kind: Kind::RstSent as u8,
+            detail: RstSent::NoSocket as u8,
+            family: 2,
+            state: 0,
+        }
+    }
+
+    fn bytes(event: &Event) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(event.time_ns.to_ne_bytes());
+        bytes.extend(event.socket.to_ne_bytes());
+        bytes.extend(event.slot.to_ne_bytes());
+        bytes.extend(event.netns.to_ne_bytes());
+        bytes.extend(event.local);
+        bytes.extend(event.remote);
+        bytes.extend(event.local_port.to_ne_bytes());
+        bytes.extend(event.remote_port.to_ne_bytes());
+        bytes.extend([event.kind, event.detail, event.family, event.state]);
+        bytes
+    }
+
+    /// Exercises each field, so that none is read from another's place.
+    #[test]
+    fn fields() {
+        let observed = decode(&bytes(&event())).unwrap();
+        assert_eq!(observed.time_ns, 7);
+        assert_eq!(observed.slot, 3);
+        assert_eq!(observed.netns, Some(9));
+        assert_eq!(observed.socket, None);
+        assert_eq!(observed.what, What::RstSent(RstSent::NoSocket));
+        assert_eq!(observed.local.to_string(), "10.0.0.2:8080");
+        assert_eq!(observed.remote.to_string(), "0.0.0.0:40000");
+    }
+
+    /// Exercises IPv6 and IPv4-mapped addresses, so that a mapped peer reads as the IPv4 peer it is.
+    #[test]
+    fn mapped_addresses_are_shown_as_v4() {
+        let mapped = "::ffff:192.0.2.7".parse::<Ipv6Addr>().unwrap().octets();
+        let plain = "2001:db8::1".parse::<Ipv6Addr>().unwrap().octets();
+        let observed =
+            decode(&bytes(&Event { family: 10, local: mapped, remote: plain, ..event() })).unwrap();
+        assert_eq!(observed.local.to_string(), "192.0.2.7:8080");
+        assert_eq!(observed.remote.to_string(), "[2001:db8::1]:40000");
+    }
+
+    /// Exercises wrong records, so that each is refused by name.
+    #[test]
+    fn wrong_records() {
+        assert_eq!(decode(&[]), Err(DecodeError::Size { found: 0 }));
+        assert_eq!(decode(&bytes(&Event { kind: 99, ..event() })), Err(DecodeError::Kind(99)));
+        assert_eq!(
+            decode(&bytes(&Event { detail: 4, ..event() })),
+            Err(DecodeError::Detail { kind: 1, detail: 4 })
+        );
+        assert_eq!(decode(&bytes(&Event { family: 1, ..event() })), Err(DecodeError::Family(1)));
+    }
+
+    proptest! {
+        /// Exercises any bytes, so that no record can panic the daemon.
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _refused_or_not = decode(&bytes);
+        }
+
+        #[test]
+        fn any_event_of_the_right_size(bytes in proptest::collection::vec(any::<u8>(), 64)) {
+            let _refused_or_not = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The only place that names aya: load the kernel programs, attach them, read their maps and events.
+//!
+//! Owns: everything of gt that lives in the kernel; dropping [`Probes`] detaches and unloads all of it.
+//! Refuses: to decide which hook to use (that is [`kernel::plan`](crate::kernel::plan)).
+
+pub mod decode;
+pub mod events;
+pub mod maps;
+pub mod self_check;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use aya::{
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
+    programs::{BtfTracePoint, KProbe, ProgramError},
+};
+use gt_common::{config::Config, layout::KernelLayout};
+use sha2::{Digest as _, Sha256};
+
+use self::{events::Events, maps::Maps};
+use crate::kernel::plan::{Backend, Hook, Question};
+
+/// The object, the same bytes for every kernel.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/gt"));
+
+/// SHA-256 of the embedded object, in hex.
+#[must_use]
+pub fn object_digest() -> String {
+    Sha256::digest(OBJECT).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Why the kernel refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    #[error("cannot load the kernel programs: {0}; is this process root, with CAP_BPF and CAP_PERFMON?")]
+    Object(#[source] Box<aya::EbpfError>),
+    #[error("cannot read the kernel's types: {0}; gt needs CONFIG_DEBUG_INFO_BTF")]
+    Types(#[source] Box<aya::BtfError>),
+    #[error("the embedded object has no {what} named {name}: this build of gt is broken")]
+    Missing { what: &'static str, name: &'static str },
+    #[error("cannot use map {name}: {source}")]
+    Map { name: &'static str, source: Box<aya::maps::MapError> },
+    #[error("the kernel does not accept program {program} for {target}: {source}{log}")]
+    Load { program: &'static str, target: &'static str, source: Box<ProgramError>, log: String },
+    #[error("cannot attach program {program} to {target}: {source}")]
+    Attach { program: &'static str, target: &'static str, source: Box<ProgramError> },
+}
+
+/// What is fixed at load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    pub layout: KernelLayout,
+    pub config: Config,
+    /// Owners that can be told apart.
+    pub slots: u32,
+    /// Forward the kernel side's debug messages.
+    pub debug: bool,
+}
+
+/// The loaded programs.
+pub struct Probes {
+    ebpf: Ebpf,
+    types: Btf,
+    maps: Arc<Maps>,
+    attached: BTreeMap<Question, Backend>,
+}
+
+impl Probes {
+    /// Loads the object and makes its maps; attaches nothing yet.
+    pub fn load(options: &LoadOptions) -> Result<(Self, Events), ProbeError> {
+        let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types(Box::new(error)))?;
+        let log_level = if options.debug { u8::MAX } else { 0 };
+        let mut ebpf = EbpfLoader::new()
+            .btf(Some(&types))
+            .override_global("LAYOUT", &options.layout, true)
+            .override_global("CONFIG", &options.config, true)
+            .override_global(aya_log::LEVEL, &log_level, false)
+            .map_max_entries("COUNTERS", options.slots)
+            .map_max_entries("CGROUP_OWNER", options.slots.saturating_mul(4))
+            .map_max_entries("NETNS_OWNER", options.slots)
+            .verifier_log_level(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)
+            .load(OBJECT)
+            .map_err(|error| ProbeError::Object(Box::new(error)))?;
+        let maps = Arc::new(Maps::take(&mut ebpf, options.slots)?);
+        let events = Events::take(&mut ebpf)?;
+        Ok((Self { ebpf, types, maps, attached: BTreeMap::new() }, events))
+    }
+
+    /// The programs' maps.
+    #[must_use]
+    pub fn maps(&self) -> Arc<Maps> {
+        Arc::clone(&self.maps)
+    }
+
+    /// The loaded programs, for their debug messages.
+    pub fn ebpf(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+
+    /// Which backend answers each question now.
+    #[must_use]
+    pub fn attached(&self) -> &BTreeMap<Question, Backend> {
+        &self.attached
+    }
+
+    /// Attaches all hooks of a question, or none of them.
+    pub fn attach(&mut self, question: Question, backend: Backend, hooks: &[Hook]) -> Result<(), ProbeError> {
+        self.detach(question);
+        for hook in hooks {
+            let attached = match backend {
+                Backend::Kprobe => self.attach_kprobe(*hook),
+                Backend::Btf => self.attach_tracepoint(*hook),
+            };
+            if let Err(error) = attached {
+                for hook in hooks {
+                    self.unload(hook.program);
+                }
+                return Err(error);
+            }
+        }
+        self.attached.insert(question, backend);
+        Ok(())
+    }
+
+    /// Detaches and unloads a question's hooks; nothing happens where there are none.
+    pub fn detach(&mut self, question: Question) {
+        if self.attached.remove(&question).is_some() {
+            for hook in question.kprobes() {
+                self.unload(hook.program);
+            }
+            self.unload(question.tracepoint().program);
+        }
+    }
+
+    fn unload(&mut self, program: &'static str) {
+        // A program that was not loaded cannot be unloaded: that is the state wanted.
+        match self.ebpf.program_mut(program) {
+            Some(aya::programs::Program::KProbe(program)) => drop(program.unload()),
+            Some(aya::programs::Program::BtfTracePoint(program)) => drop(program.unload()),
+            _ => {}
+        }
+    }
+
+    fn attach_kprobe(&mut self, hook: Hook) -> Result<(), ProbeError> {
+        let program: &mut KProbe = self
+            .ebpf
+            .program_mut(hook.program)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
+        program.load().map_err(|source| refused(hook, source))?;
+        program.attach(hook.target, 0).map(drop).map_err(|source| ProbeError::Attach {
+            program: hook.program,
+            target: hook.target,
+            source: Box::new(source),
+        })
+    }
+
+    fn attach_tracepoint(&mut self, hook: Hook) -> Result<(), ProbeError> {
+        let program: &mut BtfTracePoint = self
+            .ebpf
+            .program_mut(hook.program)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
+        program.load(hook.target, &self.types).map_err(|source| refused(hook, source))?;
+        program.attach().map(drop).map_err(|source| ProbeError::Attach {
+            program: hook.program,
+            target: hook.target,
+            source: Box::new(source),
+        })
+    }
+}
+
+/// The verifier's log is the cause of a refusal; its last lines say which access it refused.
+fn refused(hook: Hook, source: ProgramError) -> ProbeError {
+    let log = match &source {
+        ProgramError::LoadError { verifier_log, .. } => {
+            let text = verifier_log.to_string();
+            let lines: Vec<_> = text.lines().collect();
+            let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
+            format!("\nthe verifier's last words:\n{tail}")
+        }
+        _ => String::new(),
+    };
+    ProbeError::Load { program: hook.program, target: hook.target, source: Box::new(source), log }
+}

@@ -1,0 +1,50 @@
+//! This binary as another process: sockets belong to the cgroup of the process that makes them.
+
+use std::{
+    net::TcpListener,
+    process::{Command, ExitCode},
+};
+
+use xtask::sandbox::{Cgroup, Netns};
+
+const VARIABLE: &str = "GT_TEST_CHILD";
+
+/// Whether this process was started as a child by [`command`].
+pub fn is_one() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// A process that enters a cgroup, and a namespace if one is given, and there makes connections on loopback
+/// and resets them. The cgroup comes first: `ip netns exec` hides the cgroup tree.
+pub fn command(cgroup: &Cgroup, netns: Option<&Netns>, resets: u32) -> std::io::Result<Command> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup.path());
+    if let Some(netns) = netns {
+        command.args(["ip", "netns", "exec", netns.name()]);
+    }
+    command.arg(std::env::current_exe()?).env(VARIABLE, resets.to_string());
+    Ok(command)
+}
+
+/// The child's work.
+pub fn run() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("child: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> anyhow::Result<()> {
+    let resets: u32 = std::env::var(VARIABLE)?.parse()?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    for _ in 0..resets {
+        let client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let mut server = crate::conversation::accept(&listener)?;
+        crate::conversation::abort(client)?;
+        crate::conversation::is_reset(&mut server)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Start and stop: nothing is left in the kernel, and every hook is shown.
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use anyhow::{Result, ensure};
+use xtask::sandbox::eventually;
+
+use crate::{
+    Case, Skip,
+    daemon::{Backend, Daemon, doctor, get},
+};
+
+pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
+    let skip: Skip = skip.cloned();
+    let name = |test: &str| format!("{}::life::{test}", backend.name());
+    vec![
+        Case::new(name("stops_cleanly"), skip.clone(), move || stops_cleanly(backend)),
+        Case::new(name("shows_itself"), skip, move || shows_itself(backend)),
+    ]
+}
+
+/// Ids of the programs a process holds.
+fn programs(pid: u32) -> Result<BTreeSet<u32>> {
+    let mut ids = BTreeSet::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
+        let info = fs::read_to_string(entry?.path()).unwrap_or_default();
+        ids.extend(info.lines().filter_map(|line| line.strip_prefix("prog_id:")?.trim().parse::<u32>().ok()));
+    }
+    Ok(ids)
+}
+
+/// Ids of all programs in the kernel.
+fn loaded() -> BTreeSet<u32> {
+    aya::programs::loaded_programs().flatten().map(|program| program.id()).collect()
+}
+
+/// SIGTERM ends the daemon within a second and takes its hooks out of the kernel.
+fn stops_cleanly(backend: Backend) -> Result<()> {
+    let mut daemon = Daemon::start(&["--pods", "static:/dev/null", "--attach", backend.name()])?;
+    let ours = programs(daemon.id())?;
+    ensure!(ours.len() >= 3 && ours.is_subset(&loaded()), "too few programs in the kernel: {ours:?}");
+    let took = daemon.terminate()?;
+    // Emulated machines are slow; the promise is for real ones, and a hang is a fault on any.
+    let limit = if std::env::var_os("GT_ENVIRONMENT").is_some() { 10 } else { 1 };
+    ensure!(took < Duration::from_secs(limit), "the daemon took {took:?} to end");
+    eventually("the programs to go", Duration::from_secs(5), || ours.is_disjoint(&loaded()).then_some(()))
+}
+
+/// Each hook is shown with its backend, the build with the digest that `doctor` tells.
+fn shows_itself(backend: Backend) -> Result<()> {
+    let daemon = Daemon::start(&["--pods", "static:/dev/null", "--attach", backend.name()])?;
+    let metrics = daemon.metrics()?;
+    for hook in ["state_change", "rst_sent", "rst_received"] {
+        let value = metrics.sum("gt_hook_attached", &[("hook", hook), ("backend", backend.name())]);
+        ensure!(value == Some(1), "hook {hook}: {value:?}");
+    }
+    for place in ["ring", "kernel_read", "decode"] {
+        let lost = metrics.sum("gt_events_lost_total", &[("where", place)]);
+        ensure!(lost == Some(0), "lost at {place}: {lost:?}");
+    }
+    let report = doctor(backend)?;
+    let digest = report["ebpf_sha256"].as_str().unwrap_or_default().to_owned();
+    ensure!(digest.len() == 64, "doctor tells no digest");
+    ensure!(
+        metrics.sum("gt_build_info", &[("ebpf_sha256", &digest)]) == Some(1),
+        "another digest than doctor's"
+    );
+    ensure!(get(daemon.address, "/healthz")?.0 == 200, "not healthy");
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Tests on a running kernel: real sockets in namespaces of their own, the real daemon, tcpdump as the judge.
+//!
+//! The same binary runs on the developer's machine and in VMs. Each test that needs an attached daemon comes
+//! once per backend; one that cannot run here says why and is listed as ignored.
+
+mod child;
+mod conversation;
+mod daemon;
+mod input;
+mod life;
+mod owners;
+mod rst;
+mod scene;
+mod wire;
+
+use std::{
+    process::ExitCode,
+    sync::{Mutex, PoisonError},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::daemon::Backend;
+
+/// Why a test cannot run here; `None` when it can.
+type Skip = Option<String>;
+
+/// A test of this suite before it becomes a trial.
+struct Case {
+    name: String,
+    skip: Skip,
+    run: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
+}
+
+impl Case {
+    fn new(
+        name: impl Into<String>,
+        skip: Skip,
+        run: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
+    ) -> Self {
+        Self { name: name.into(), skip, run: Box::new(run) }
+    }
+}
+
+/// Namespaces, the pods file and the shared daemons are one per machine: one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn main() -> ExitCode {
+    if child::is_one() {
+        return child::run();
+    }
+    let arguments = Arguments::from_args();
+    let mut cases = Vec::new();
+    let unfit = daemon::unfit();
+    cases.extend(input::cases(unfit.as_ref()));
+    for backend in Backend::ALL {
+        let skip = unfit.clone().or_else(|| backend.unavailable());
+        cases.extend(rst::cases(backend, skip.as_ref()));
+        cases.extend(owners::cases(backend, skip.as_ref()));
+        cases.extend(life::cases(backend, skip.as_ref()));
+    }
+    let trials = cases
+        .into_iter()
+        .map(|Case { name, skip, run }| {
+            if let Some(reason) = &skip {
+                println!("skipped: {name}: {reason}");
+            }
+            Trial::test(name, move || {
+                let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+                run().map_err(|error| Failed::from(format!("{error:#}")))
+            })
+            .with_ignored_flag(skip.is_some())
+        })
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    daemon::stop_all();
+    conclusion.exit_code()
+}

@@ -1,0 +1,117 @@
+//! Two hosts on one machine: a pod and its peer, each in a namespace of its own, joined by a veth pair.
+
+use std::{
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use xtask::sandbox::{End, Netns, veth};
+
+use crate::daemon::{Shared, WatchedPod};
+
+/// The addresses a test talks by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
+    /// IPv4 on the wire, an IPv6 socket in the pod.
+    Mapped,
+}
+
+impl Family {
+    pub const ALL: [Self; 3] = [Self::V4, Self::V6, Self::Mapped];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+            Self::Mapped => "mapped",
+        }
+    }
+}
+
+pub const POD_V4: &str = "10.78.0.2";
+pub const PEER_V4: &str = "10.78.0.1";
+pub const POD_V6: &str = "fd78::2";
+pub const PEER_V6: &str = "fd78::1";
+pub const DEVICE: &str = "pod0";
+
+/// The two namespaces, and the pod as the daemon watches it.
+pub struct Scene {
+    pub watched: WatchedPod,
+    pub pod: Netns,
+    pub peer: Netns,
+    pub family: Family,
+}
+
+impl Scene {
+    pub fn new(daemon: &Arc<Shared>, family: Family) -> Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("gt-test-{}-{number}", std::process::id());
+        let pod = Netns::create(&format!("{name}-pod"))?;
+        let peer = Netns::create(&format!("{name}-peer"))?;
+        let pod_addresses = [format!("{POD_V4}/24"), format!("{POD_V6}/64")];
+        let peer_addresses = [format!("{PEER_V4}/24"), format!("{PEER_V6}/64")];
+        veth(
+            &End { netns: &pod, device: DEVICE, addresses: &[&pod_addresses[0], &pod_addresses[1]] },
+            &End { netns: &peer, device: "peer0", addresses: &[&peer_addresses[0], &peer_addresses[1]] },
+        )?;
+        let watched = daemon.watch(&name, &format!("netns = \"{}\"", pod.path().display()))?;
+        Ok(Self { watched, pod, peer, family })
+    }
+
+    /// The pod's address as the peer dials it.
+    pub fn pod_address(&self) -> Result<IpAddr> {
+        Ok(if self.family == Family::V6 { POD_V6 } else { POD_V4 }.parse()?)
+    }
+
+    /// The peer's address as the pod dials it.
+    pub fn peer_address(&self) -> Result<IpAddr> {
+        Ok(match self.family {
+            Family::V4 => PEER_V4.parse()?,
+            Family::V6 => PEER_V6.parse()?,
+            Family::Mapped => format!("::ffff:{PEER_V4}").parse()?,
+        })
+    }
+
+    /// Whether a socket of the pod waits for the acknowledgement of its FIN (proc_net_tcp, state 04).
+    pub fn has_fin_wait_1(&self) -> Result<bool> {
+        self.pod.enter(|| {
+            ["tcp", "tcp6"].iter().any(|table| {
+                std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
+                    .unwrap_or_default()
+                    .lines()
+                    .any(|line| line.split_ascii_whitespace().nth(3) == Some("04"))
+            })
+        })
+    }
+
+    /// A listener in the pod, on all its addresses of the family.
+    pub fn listen_in_pod(&self) -> Result<TcpListener> {
+        let any: IpAddr = if self.family == Family::V4 { "0.0.0.0" } else { "::" }.parse()?;
+        self.pod.enter(|| TcpListener::bind(SocketAddr::new(any, 0)))?.context("listen in the pod")
+    }
+
+    /// A listener at the peer.
+    pub fn listen_at_peer(&self) -> Result<TcpListener> {
+        self.peer.enter(|| TcpListener::bind("[::]:0"))?.context("listen at the peer")
+    }
+
+    /// The peer dials the pod.
+    pub fn dial_pod(&self, port: u16) -> Result<std::io::Result<TcpStream>> {
+        let target = SocketAddr::new(self.pod_address()?, port);
+        self.peer.enter(|| TcpStream::connect_timeout(&target, Duration::from_secs(5)))
+    }
+
+    /// The pod dials the peer.
+    pub fn dial_peer(&self, port: u16) -> Result<std::io::Result<TcpStream>> {
+        let target = SocketAddr::new(self.peer_address()?, port);
+        self.pod.enter(|| TcpStream::connect_timeout(&target, Duration::from_secs(5)))
+    }
+}

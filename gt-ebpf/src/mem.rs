@@ -1,0 +1,33 @@
+//! Two ways to read kernel memory.
+//!
+//! A kprobe has raw addresses and must use `bpf_probe_read_kernel`. A BTF tracepoint has typed pointers: the
+//! verifier knows the struct and allows a plain load at a constant offset, which spares the helper call.
+
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+
+/// A way to read a field of type `T` at `offset` from a kernel struct.
+pub(crate) trait Mem {
+    /// `None` when the read failed. Safe to call: the verifier refuses a program in which `base` is not what
+    /// this way of reading needs.
+    fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T>;
+}
+
+/// Reads through the helper; a bad address fails the read, nothing else.
+pub(crate) struct Probed;
+
+impl Mem for Probed {
+    #[inline(always)]
+    fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
+        unsafe { bpf_probe_read_kernel(base.add(offset as usize).cast::<T>()) }.ok()
+    }
+}
+
+/// Reads through a typed pointer; a bad address reads as zero (the kernel's exception table).
+pub(crate) struct Typed;
+
+impl Mem for Typed {
+    #[inline(always)]
+    fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
+        Some(unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) })
+    }
+}

@@ -1,0 +1,119 @@
+//! Whose socket is it? The socket's own cgroup, then its network namespace (never the host's), then the
+//! cgroup's ancestors. Never the current task: these hooks run in softirq, on whatever was interrupted.
+
+use aya_ebpf::{macros::map, maps::HashMap};
+use gt_common::{
+    layout::ABSENT,
+    owner::{CGROUP_LEVELS, DEFAULT_SLOTS, Slot},
+};
+
+use crate::{
+    layout::{cgroup_owner, host_netns, offset},
+    mem::{Mem, Probed},
+};
+
+#[map]
+static CGROUP_OWNER: HashMap<u64, Slot> = HashMap::with_max_entries(4 * DEFAULT_SLOTS, 0);
+
+#[map]
+static NETNS_OWNER: HashMap<u32, Slot> = HashMap::with_max_entries(DEFAULT_SLOTS, 0);
+
+/// `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV` (include/net/tcp_states.h): sockets that are only a `sock_common`.
+const TIME_WAIT: u8 = 6;
+const NEW_SYN_RECV: u8 = 12;
+
+/// Whether more than `sock_common` may be read from a socket in this state.
+#[inline(always)]
+pub(crate) fn is_full_socket(state: u8) -> bool {
+    state != TIME_WAIT && state != NEW_SYN_RECV
+}
+
+#[inline(always)]
+pub(crate) fn is_time_wait(state: u8) -> bool {
+    state == TIME_WAIT
+}
+
+/// Inode number of the namespace of a `struct net *` that lies at `offset` in `base`; 0 when unknown.
+#[inline(always)]
+fn netns<M: Mem>(base: *const u8, offset: u32) -> u32 {
+    if offset == ABSENT {
+        // Without CONFIG_NET_NS there is only the host's.
+        return host_netns();
+    }
+    let Some(net) = M::read::<*const u8>(base, offset) else {
+        return 0;
+    };
+    if net.is_null() {
+        return 0;
+    }
+    M::read::<u32>(net, offset!(net_inum)).unwrap_or(0)
+}
+
+/// Namespace of a socket.
+#[inline(always)]
+pub(crate) fn socket_netns<M: Mem>(sk: *const u8) -> u32 {
+    netns::<M>(sk, offset!(sk_net))
+}
+
+/// Namespace of the device a packet came in by.
+#[inline(always)]
+pub(crate) fn packet_netns(skb: *const u8) -> u32 {
+    match Probed::read::<*const u8>(skb, offset!(skb_dev)) {
+        Some(dev) if !dev.is_null() => netns::<Probed>(dev, offset!(dev_net)),
+        _ => 0,
+    }
+}
+
+/// The owner a namespace belongs to; the host's belongs to nobody.
+#[inline(always)]
+pub(crate) fn by_netns(inum: u32) -> Option<Slot> {
+    if inum == 0 || inum == host_netns() {
+        return None;
+    }
+    unsafe { NETNS_OWNER.get(inum) }.copied()
+}
+
+/// The owner of a socket whose state and namespace are known.
+#[inline(always)]
+pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Slot> {
+    if !cgroup_owner() || !is_full_socket(state) || offset!(sk_cgroup) == ABSENT {
+        return by_netns(inum);
+    }
+    // In 5.10 to 5.14 this word may hold class ids instead of a pointer; bit 0 tells (sock_cgroup_data).
+    let cgroup = Probed::read::<u64>(sk, offset!(sk_cgroup)).unwrap_or(0);
+    if cgroup == 0 || cgroup & 1 == 1 {
+        return by_netns(inum);
+    }
+    let cgroup = cgroup as *const u8;
+    if let Some(slot) = by_cgroup(cgroup) {
+        return Some(slot);
+    }
+    if let Some(slot) = by_netns(inum) {
+        return Some(slot);
+    }
+    by_ancestor(cgroup)
+}
+
+#[inline(always)]
+fn by_cgroup(cgroup: *const u8) -> Option<Slot> {
+    let kn = Probed::read::<*const u8>(cgroup, offset!(cgroup_kn))?;
+    let id = Probed::read::<u64>(kn, offset!(kn_id))?;
+    unsafe { CGROUP_OWNER.get(id) }.copied()
+}
+
+/// A process may live in a scope below its container's that the daemon has not seen yet.
+#[inline(always)]
+fn by_ancestor(mut cgroup: *const u8) -> Option<Slot> {
+    for _ in 0..CGROUP_LEVELS {
+        // The parent is known by its embedded cgroup_subsys_state.
+        let css = Probed::read::<u64>(cgroup, offset!(cgroup_parent))?;
+        if css == 0 {
+            return None;
+        }
+        cgroup = css.wrapping_sub(u64::from(offset!(cgroup_self))) as *const u8;
+        if let Some(slot) = by_cgroup(cgroup) {
+            return Some(slot);
+        }
+    }
+    None
+}

@@ -1,0 +1,103 @@
+//! One HTTP/1.1 request on a connection that is already there, and the answer to it.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The answer to a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+/// Sends `method` for `path` and reads the answer to its end; each silence may last `limit`.
+pub(super) fn request(mut stream: TcpStream, method: &str, path: &str, limit: Duration) -> Result<Reply> {
+    let what = format!("{method} {path}");
+    stream.set_read_timeout(Some(limit)).with_context(|| format!("{what}: cannot set a time limit"))?;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: gt-demo\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).with_context(|| format!("{what}: cannot send"))?;
+    let mut answer = Vec::new();
+    stream
+        .read_to_end(&mut answer)
+        .with_context(|| format!("{what}: no whole answer ({} bytes came)", answer.len()))?;
+    parse(&String::from_utf8_lossy(&answer)).with_context(|| format!("{what}: the answer is not HTTP"))
+}
+
+fn parse(answer: &str) -> Result<Reply> {
+    let (head, body) = answer.split_once("\r\n\r\n").context("it ended within its head")?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .with_context(|| format!("no status in {:?}", head.lines().next().unwrap_or_default()))?;
+    let header = |wanted: &str| {
+        head.lines().skip(1).find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+        })
+    };
+    if header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+        return Ok(Reply { status, body: unchunk(body)? });
+    }
+    if let Some(length) = header("content-length").and_then(|value| value.parse::<usize>().ok())
+        && body.len() < length
+    {
+        bail!("it ended after {} of {length} bytes", body.len());
+    }
+    Ok(Reply { status, body: body.to_owned() })
+}
+
+fn unchunk(mut rest: &str) -> Result<String> {
+    let mut body = String::new();
+    loop {
+        let (size, after) = rest.split_once("\r\n").context("it ended before a chunk's size")?;
+        let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16)
+            .with_context(|| format!("{size:?} is no chunk size"))?;
+        if size == 0 {
+            return Ok(body);
+        }
+        body.push_str(after.get(..size).context("it ended within a chunk")?);
+        rest = after.get(size..).and_then(|rest| rest.strip_prefix("\r\n")).context("a chunk has no end")?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(answer: &str) -> Option<String> {
+        parse(answer).ok().map(|reply| reply.body)
+    }
+
+    /// Exercises whole and cut-off answers so that half of an answer is never read as an answer.
+    #[test]
+    fn whole_answers_only() {
+        assert_eq!(
+            parse("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nabc").unwrap(),
+            Reply { status: 502, body: "abc".to_owned() }
+        );
+        assert_eq!(body("HTTP/1.0 200 OK\r\n\r\nto the end").as_deref(), Some("to the end"));
+        assert_eq!(
+            body("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n")
+                .as_deref(),
+            Some("abcd")
+        );
+        for cut in [
+            "",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        ] {
+            assert_eq!(body(cut), None, "{cut:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `cargo xtask`: set-up, demo and tests of gt. Each subcommand lives in the module of its name.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::{
+    demo::{self, app, health},
+    setup, test, vm,
+};
+
+/// Set-up, demo and tests of gt
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Xtask,
+}
+
+#[derive(Debug, Subcommand)]
+enum Xtask {
+    /// Find or install everything the other commands need
+    Setup,
+    /// Let a real load balancer cut a real request, and show what gt says about it
+    Demo(demo::Options),
+    /// Format, lints, unit tests, kernel tests here and in a VM, licences
+    Test,
+    /// Run the kernel tests on another kernel, in a VM
+    VmTest(vm::Options),
+    /// The service behind the demo's gateway
+    #[command(hide = true)]
+    DemoApp(app::Options),
+    /// The health sidecar of the demo's pod
+    #[command(hide = true)]
+    DemoHealth(health::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Xtask::Setup => setup::run(),
+        Xtask::Demo(options) => demo::run(&options),
+        Xtask::Test => return test::run(),
+        Xtask::VmTest(options) => vm::run(&options),
+        Xtask::DemoApp(options) => app::run(&options),
+        Xtask::DemoHealth(options) => health::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Finds or installs what gt's commands need, says what it does, and does nothing the second time.
+//!
+//! Each part lives in a file of its own and answers two questions: is it there, and how does it get
+//! there. A part that cannot be had is an error that names it and the remedy.
+
+pub mod envoy;
+pub mod linker;
+pub mod nightly;
+pub mod packages;
+pub mod rust_src;
+
+use anyhow::{Result, bail};
+
+/// What a command is about to do; its parts of the set-up follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Compile the workspace, the eBPF programs included.
+    Build,
+    /// Make namespaces and look at packets on this machine.
+    Sandbox,
+    /// Run the real load balancer and gateway.
+    Demo,
+    /// Boot other kernels.
+    Vm,
+}
+
+/// Everything there is.
+pub const ALL: [Need; 4] = [Need::Build, Need::Sandbox, Need::Demo, Need::Vm];
+
+/// Installs what `needs` ask for. All parts are tried before the errors are told, so that one run
+/// shows everything that is missing.
+pub fn ensure(needs: &[Need]) -> Result<()> {
+    let mut errors = Vec::new();
+    let mut part = |result: Result<()>| {
+        if let Err(error) = result {
+            errors.push(format!("- {error:#}"));
+        }
+    };
+    part(packages::ensure(needs));
+    if needs.contains(&Need::Build) {
+        part(nightly::ensure().and_then(|nightly| {
+            rust_src::ensure(&nightly)?;
+            linker::ensure(&nightly)
+        }));
+    }
+    if needs.contains(&Need::Demo) {
+        part(envoy::envoy().map(drop));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    bail!("set-up is not complete; missing:\n{}", errors.join("\n"))
+}
+
+/// `cargo xtask setup`: everything, with a closing line.
+pub fn run() -> Result<()> {
+    ensure(&ALL)?;
+    println!("setup: everything is there");
+    Ok(())
+}

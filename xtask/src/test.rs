@@ -1,0 +1,190 @@
+//! `cargo xtask test`: everything that says whether gt works, in one command with one closing line.
+//!
+//! Each step is run even when an earlier one failed, except those that need a build that did not
+//! succeed. What cannot run here is told as skipped, with the reason.
+
+mod coverage;
+mod overview;
+
+use std::{
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use nix::unistd::geteuid;
+
+use crate::{
+    artifacts::{self, Artifacts},
+    cargo,
+    libtest::Report,
+    sandbox,
+    setup::{self, nightly},
+    stream::stream,
+    vm,
+};
+use coverage::Coverage;
+use overview::{Ended, Overview};
+
+/// For steps that compile: a machine with two cores and nothing built yet.
+const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// For tests: one that hangs ends the step, not the patience of whoever waits.
+const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// The guest's kernel whose tests belong to every run.
+const GUEST: &str = "6.1";
+
+/// Runs all steps and ends with the overview, whose closing line is the last thing told.
+#[must_use]
+pub fn run() -> ExitCode {
+    let mut overview = Overview::default();
+    overview.step("setup", || setup::ensure(&setup::ALL).map(|()| Ended::ok()));
+    overview.step("fmt", || checked(cargo::cargo(&["fmt", "--all", "--check"])));
+    overview.step("clippy", || {
+        checked(cargo::static_cargo("clippy", &["--quiet", "--all-targets", "--", "-D", "warnings"]))
+    });
+    overview.step("clippy gt-ebpf", clippy_ebpf);
+
+    let mut built = None;
+    overview.step("build", || {
+        built = Some(artifacts::build()?);
+        Ok(Ended::ok())
+    });
+    let mut coverage = Coverage::default();
+    overview.step("unit tests", || unit_tests(need(built.as_ref())?));
+    overview.step("kernel tests here", || kernel_tests(need(built.as_ref())?, &mut coverage));
+    overview.step("kernel tests in VMs", || guests(need(built.as_ref())?, &mut coverage));
+    if built.is_some() {
+        overview.step("kernel tests, coverage", || coverage.judge());
+    }
+    overview.step("licences", licences);
+    overview.step("advisories", advisories);
+
+    print!("{}", coverage.lists());
+    print!("{overview}");
+    if overview.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn need(built: Option<&Artifacts>) -> Result<&Artifacts> {
+    built.context(overview::NO_BUILD)
+}
+
+/// Runs a command that only says yes or no.
+fn checked(command: Command) -> Result<Ended> {
+    let name = command.get_args().take(3).map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let end = stream(command, BUILD_LIMIT, |line| println!("{line}"))?;
+    if !end.success() {
+        bail!("`cargo {name} ..` ended with {end}");
+    }
+    Ok(Ended::ok())
+}
+
+/// gt-ebpf compiles only for its own target and with nightly, so it has a clippy run of its own.
+fn clippy_ebpf() -> Result<Ended> {
+    let nightly = |args: &[&str]| {
+        let mut command =
+            cargo::other_toolchain("rustup", &[&["run", nightly::NAME, "cargo"], args].concat());
+        command.current_dir(cargo::root());
+        command
+    };
+    if sandbox::run(&mut nightly(&["clippy", "--version"])).is_err() {
+        return Ok(Ended::skipped(
+            "the nightly toolchain has no clippy: `rustup component add clippy --toolchain nightly`",
+        ));
+    }
+    let args = [
+        "clippy",
+        "--quiet",
+        "--package",
+        "gt-ebpf",
+        "--target",
+        "bpfel-unknown-none",
+        "-Z",
+        "build-std=core",
+    ];
+    checked(nightly(&[&args[..], &["--", "-D", "warnings"]].concat()))
+}
+
+/// Everything but the kernel tests; needs no root and looks at no kernel.
+fn unit_tests(built: &Artifacts) -> Result<Ended> {
+    let mut args = vec!["--lib", "--bins"];
+    for test in &built.integration_tests {
+        args.extend(["--test", test]);
+    }
+    let mut report = Report::default();
+    let end = stream(cargo::static_cargo("test", &args), BUILD_LIMIT, |line| {
+        println!("{line}");
+        report.line(line);
+    })?;
+    let counts = report.finish().counted.unwrap_or_default();
+    if !end.success() && counts.failed == 0 {
+        bail!("`cargo test` ended with {end}, and no test says why: see above");
+    }
+    Ok(Ended::counted(counts))
+}
+
+/// The kernel tests on the kernel this runs on.
+fn kernel_tests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
+    if !geteuid().is_root() {
+        return Ok(Ended::skipped("not root: namespaces, cgroups and bpf() need it"));
+    }
+    let (daemon, tests) = built.kernel()?;
+    let mut command = Command::new(tests);
+    command
+        .arg("--test-threads=1")
+        .current_dir(cargo::root().join("gt-daemon"))
+        .env("GT_DAEMON", daemon)
+        .env("GT_ENVIRONMENT", "host");
+    let mut report = Report::default();
+    let end = stream(command, TEST_LIMIT, |line| {
+        println!("host | {line}");
+        report.line(line);
+    })?;
+    let report = report.finish();
+    let failed = report.failed().count();
+    let ended = coverage.add("host", report);
+    if end.success() != (failed == 0) {
+        bail!("the kernel tests ended with {end}, but {failed} of them failed: see above");
+    }
+    Ok(ended)
+}
+
+/// The same executables on other kernels.
+fn guests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
+    let (daemon, kernel_tests) = built.kernel()?;
+    let guest = vm::Guest { daemon, kernel_tests, filter: None };
+    let mut all = Ended::ok();
+    for kernel in vm::select(GUEST)? {
+        let report = vm::boot(kernel, &guest, TEST_LIMIT)?;
+        all = coverage.add(&format!("vm-{}", kernel.name), report);
+    }
+    Ok(all)
+}
+
+const NO_DENY: &str = "cargo-deny is not installed: `cargo install cargo-deny --locked`";
+
+fn has_deny() -> bool {
+    sandbox::run(&mut cargo::cargo(&["deny", "--version"])).is_ok()
+}
+
+/// What the dependencies may be, as deny.toml says; needs no network.
+fn licences() -> Result<Ended> {
+    if !has_deny() {
+        return Ok(Ended::skipped(NO_DENY));
+    }
+    checked(cargo::cargo(&["deny", "check", "licenses", "bans", "sources"]))
+}
+
+/// Known holes in the dependencies. Their list lives on GitHub: a machine that cannot reach it has not
+/// found a hole, and has not shown that there is none.
+fn advisories() -> Result<Ended> {
+    if !has_deny() {
+        return Ok(Ended::skipped(NO_DENY));
+    }
+    if let Err(error) = sandbox::run(&mut cargo::cargo(&["deny", "fetch", "db"])) {
+        println!("{error:#}");
+        return Ok(Ended::skipped("the advisory database cannot be fetched from github.com"));
+    }
+    checked(cargo::cargo(&["deny", "check", "advisories"]))
+}
