@@ -13,6 +13,7 @@ mod findings;
 pub mod health;
 mod interrupt;
 mod lb;
+mod network;
 mod pod;
 mod scrape;
 mod serve;
@@ -22,7 +23,6 @@ mod workdir;
 
 use std::{
     path::PathBuf,
-    process,
     sync::mpsc::{self, TryRecvError},
     thread,
     time::{Duration, Instant},
@@ -31,14 +31,12 @@ use std::{
 use anyhow::{Result, bail};
 use nix::unistd::geteuid;
 
-use crate::{
-    sandbox::{End, Netns, veth},
-    setup::{self, Need},
-};
+use crate::setup::{self, Need};
 use counts::Counts;
 use daemon::Daemon;
 use findings::{Observed, judge};
 use lb::LoadBalancer;
+use network::Network;
 use stage::Stage;
 use story::{measure, tell};
 use workdir::Workdir;
@@ -76,16 +74,11 @@ pub fn run(options: &Options) -> Result<()> {
     // Up to here a signal may end the process as it likes: nothing is there to be cleaned up.
     interrupt::install()?;
     let workdir = Workdir::create()?;
-    let lb_netns = Netns::create(&format!("gt-demo-{}-lb", process::id()))?;
-    let pod_netns = Netns::create(&format!("gt-demo-{}-pod", process::id()))?;
-    veth(
-        &End { netns: &lb_netns, device: "eth0", addresses: &["10.77.0.1/24"] },
-        &End { netns: &pod_netns, device: "eth0", addresses: &["10.77.0.2/24"] },
-    )?;
+    let network = Network::create()?;
     story::title();
-    let stage = Stage::start(&envoy, &pod_netns, workdir.path())?;
+    let stage = Stage::start(&envoy, &network.pod, workdir.path())?;
     tell!("pod {}/{} is up: Envoy :8080 -> app, health sidecar :18180", pod::NAMESPACE, pod::NAME);
-    let lb = LoadBalancer::start(&lb_netns, workdir.path())?;
+    let lb = LoadBalancer::start(&network.lb, workdir.path())?;
     tell!("HAProxy is up and asks the sidecar twice a second (fall 2, on-marked-down shutdown-sessions)");
     let mut daemon = Daemon::start(&daemon, options.attach.as_deref(), workdir.path())?;
     tell!("gt-daemon is ready and watches the pod; nobody tells it about HAProxy or the requests");

@@ -10,6 +10,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
+const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(_signal: c_int) {
@@ -20,12 +22,41 @@ extern "C" fn note(_signal: c_int) {
 /// `exec` resets handlers.
 pub(super) fn install() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in SIGNALS {
         #[expect(unsafe_code, reason = "nix cannot know what a handler does")]
         // SAFETY: the handler stores into an atomic and does nothing else, which is async-signal-safe.
         unsafe { sigaction(signal, &action) }.with_context(|| format!("cannot handle {signal}"))?;
     }
     Ok(())
+}
+
+/// Runs `work` while the signals wait, for this thread and for the children it starts meanwhile, which
+/// inherit that.
+pub(super) fn shielded<T>(work: impl FnOnce() -> T) -> T {
+    drop(Deaf);
+    let _to_the_end = Hearing;
+    work()
+}
+
+/// From its drop on the signals wait.
+#[derive(Debug)]
+pub(super) struct Deaf;
+
+/// From its drop on the signals arrive again, those first that came meanwhile.
+#[derive(Debug)]
+pub(super) struct Hearing;
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        // It can only fail for a wrong argument; then Ctrl-C may leave something behind.
+        let _unshielded = SigSet::from_iter(SIGNALS).thread_block();
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        let _deaf = SigSet::from_iter(SIGNALS).thread_unblock();
+    }
 }
 
 /// An error once a signal has come.
