@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::{Mutex, PoisonError},
@@ -33,8 +33,10 @@ pub fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Runs in a process group of its own: a terminal's Ctrl-C would end it half-way, and leave a namespace that
+/// nobody owns.
 fn ip(args: &[&str]) -> Result<()> {
-    run(Command::new("ip").args(args)).map(drop)
+    run(Command::new("ip").args(args).process_group(0)).map(drop)
 }
 
 /// A named network namespace (`ip netns`), deleted on drop.

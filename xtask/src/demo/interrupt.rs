@@ -30,35 +30,6 @@ pub(super) fn install() -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` while the signals wait, for this thread and for the children it starts meanwhile, which
-/// inherit that.
-pub(super) fn shielded<T>(work: impl FnOnce() -> T) -> T {
-    drop(Deaf);
-    let _to_the_end = Hearing;
-    work()
-}
-
-/// From its drop on the signals wait.
-#[derive(Debug)]
-pub(super) struct Deaf;
-
-/// From its drop on the signals arrive again, those first that came meanwhile.
-#[derive(Debug)]
-pub(super) struct Hearing;
-
-impl Drop for Deaf {
-    fn drop(&mut self) {
-        // It can only fail for a wrong argument; then Ctrl-C may leave something behind.
-        let _unshielded = SigSet::from_iter(SIGNALS).thread_block();
-    }
-}
-
-impl Drop for Hearing {
-    fn drop(&mut self) {
-        let _deaf = SigSet::from_iter(SIGNALS).thread_unblock();
-    }
-}
-
 /// An error once a signal has come.
 pub(super) fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
