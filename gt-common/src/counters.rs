@@ -1,5 +1,7 @@
 //! Counts kept in the kernel, one set per owner and CPU. A full ring buffer loses detail, never these.
 
+use crate::connection::Lane;
+
 /// Why the kernel sent an RST, as far as every supported kernel can tell.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +36,17 @@ impl RstReceived {
     pub const ALL: [Self; 2] = [Self::Reset, Self::Refused];
 }
 
-/// Counts of one owner on one CPU since it has been watched.
+/// Counts of one owner on one [`Lane`] and one CPU since it has been watched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LaneCounters {
     /// Connections that became ESTABLISHED.
     pub opened: u64,
-    /// Connections that had been ESTABLISHED and became CLOSE.
+    /// Connections taken in while they were open.
+    pub adopted: u64,
+    /// Connections that are no longer ESTABLISHED.
+    pub left: u64,
+    /// Connections that became CLOSE.
     pub closed: u64,
     /// RSTs sent, by [`RstSent`].
     pub rst_sent: [u64; 4],
@@ -48,13 +54,12 @@ pub struct Counters {
     pub rst_received: [u64; 2],
 }
 
-const _: () = assert!(size_of::<Counters>() == 8 * 8);
-crate::pod!(Counters);
-
-impl Counters {
+impl LaneCounters {
     /// Adds another CPU's counts.
     pub fn add(&mut self, other: &Self) {
         self.opened += other.opened;
+        self.adopted += other.adopted;
+        self.left += other.left;
         self.closed += other.closed;
         for (sum, part) in self.rst_sent.iter_mut().zip(other.rst_sent) {
             *sum += part;
@@ -62,6 +67,36 @@ impl Counters {
         for (sum, part) in self.rst_received.iter_mut().zip(other.rst_received) {
             *sum += part;
         }
+    }
+}
+
+/// Counts of one owner, by [`Lane`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// In the order of [`Lane::ALL`].
+    pub lanes: [LaneCounters; Lane::COUNT],
+}
+
+const _: () = assert!(size_of::<Counters>() == Lane::COUNT * 10 * 8);
+crate::pod!(Counters);
+
+impl Counters {
+    /// Adds another CPU's counts.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, part) in self.lanes.iter_mut().zip(&other.lanes) {
+            sum.add(part);
+        }
+    }
+
+    /// All lanes together.
+    #[must_use]
+    pub fn total(&self) -> LaneCounters {
+        let mut total = LaneCounters::default();
+        for lane in &self.lanes {
+            total.add(lane);
+        }
+        total
     }
 }
 
@@ -73,7 +108,21 @@ pub struct Losses {
     pub ring_full: u64,
     /// Reads of kernel memory that failed, so that an event was not attributed.
     pub kernel_read: u64,
+    /// Connections of watched pods that found no place in the table: they are in no count.
+    pub table_full: u64,
+    /// Cuts that found no place among the cut counters.
+    pub cuts_full: u64,
 }
 
-const _: () = assert!(size_of::<Losses>() == 2 * 8);
+const _: () = assert!(size_of::<Losses>() == 4 * 8);
 crate::pod!(Losses);
+
+impl Losses {
+    /// Adds another CPU's losses.
+    pub fn add(&mut self, other: &Self) {
+        self.ring_full += other.ring_full;
+        self.kernel_read += other.kernel_read;
+        self.table_full += other.table_full;
+        self.cuts_full += other.cuts_full;
+    }
+}

@@ -8,6 +8,13 @@ pub enum Kind {
     RstSent = 1,
     /// An RST arrived and was acted on; `detail` is a [`RstReceived`](crate::counters::RstReceived).
     RstReceived = 2,
+    /// An established connection began to end, and was judged.
+    Teardown = 3,
+    /// A socket of a pod of interest changed its state; `detail` is the new state, `state` the old one.
+    State = 4,
+    /// The last `RstReceived` of this socket was none: data for a socket that no longer reads was answered
+    /// with an RST, and the kernel resets its own side in the same way.
+    NoRstReceived = 5,
 }
 
 /// State number for an event that belongs to no socket. The kernel's own numbers are 1 (ESTABLISHED) to 13.
@@ -43,10 +50,44 @@ pub struct Event {
     pub family: u8,
     /// State of the socket, [`STATE_NONE`] without one.
     pub state: u8,
+    /// When the connection was taken into the table, nanoseconds; 0 when it is in none.
+    pub since_ns: u64,
+    /// When the application last read, nanoseconds; 0 for never or unknown.
+    pub read_ns: u64,
+    /// Bytes of the connection's life, retransmissions included for those sent.
+    pub received: u64,
+    /// See `received`.
+    pub sent: u64,
+    /// Bytes received and not read at the teardown.
+    pub unread: u32,
+    /// Bytes written and not sent at the teardown.
+    pub unsent: u32,
+    /// Bytes sent and not acknowledged at the teardown.
+    pub unacked: u32,
+    /// `jiffies` between the last data sent and the teardown.
+    pub since_sent: u32,
+    /// A [`Lane`](crate::connection::Lane).
+    pub lane: u8,
+    /// A [`Protocol`](crate::connection::Protocol).
+    pub protocol: u8,
+    /// A [`Phase`](crate::connection::Phase), as frozen at the teardown.
+    pub phase: u8,
+    /// A [`How`](crate::connection::How), of the teardown this event is or refers to.
+    pub how: u8,
+    /// An [`Evidence`](crate::connection::Evidence), as frozen at the teardown.
+    pub evidence: u8,
+    /// An [`HcState`](crate::connection::HcState), as frozen at the teardown.
+    pub hc: u8,
+    /// Flags of the connection.
+    pub flags: u8,
+    /// Zero.
+    pub reserved: u8,
 }
 
 const _: () = {
-    assert!(size_of::<Event>() == 64);
+    assert!(size_of::<Event>() == 120);
+    assert!(core::mem::offset_of!(Event, since_ns) == 64);
+    assert!(core::mem::offset_of!(Event, lane) == 112);
     assert!(core::mem::offset_of!(Event, local) == 24);
     assert!(core::mem::offset_of!(Event, local_port) == 56);
     assert!(core::mem::offset_of!(Event, state) == 63);

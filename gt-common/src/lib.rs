@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod config;
+pub mod connection;
 pub mod counters;
 pub mod event;
 pub mod layout;

@@ -1,6 +1,6 @@
 //! Owners: a watched pod, or one of its containers, as a small number.
 //!
-//! Maps from cgroup id (u64) and network namespace inode number (u32) lead to a [`Slot`]; counters are kept
+//! Maps from cgroup id (u64) and network namespace inode number (u32) lead to an [`Owner`]; counters are kept
 //! per slot. Slot 0 belongs to the daemon's self-check.
 
 /// Index of an owner's counters.
@@ -15,3 +15,16 @@ pub const DEFAULT_SLOTS: u32 = 1024;
 /// How many levels above a socket's own cgroup are looked at before its cgroup counts as unknown: a
 /// container's scope below the pod's, and nested scopes some runtimes make below the container's.
 pub const CGROUP_LEVELS: u32 = 4;
+
+/// Whose a socket is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Where it is counted: a container, or the pod where the container is not known.
+    pub slot: Slot,
+    /// The pod as a whole: its ports and facts.
+    pub pod: Slot,
+}
+
+const _: () = assert!(size_of::<Owner>() == 8);
+crate::pod!(Owner);

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::EnvFilter;
 
 use crate::{kernel::plan::Attach, pods::source::Source};
 
@@ -42,6 +43,19 @@ pub struct RunOptions {
     #[arg(long, default_value_t = gt_common::owner::DEFAULT_SLOTS, env = "GT_SLOTS",
           value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub slots: u32,
+    /// How many connections of watched pods can be open at a time.
+    #[arg(long, default_value_t = 131_072, env = "GT_CONNECTIONS",
+          value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub connections: u32,
+    /// Inbound ports of every pod that serve health checks: the hc's and Istio's.
+    #[arg(long, value_delimiter = ',', default_value = "18180,15021", env = "GT_HEALTH_PORTS")]
+    pub health_ports: Vec<u16>,
+    /// Inbound ports of every pod that serve administration: Envoy's and Istio's.
+    #[arg(long, value_delimiter = ',', default_value = "15000,15020,15090", env = "GT_ADMIN_PORTS")]
+    pub admin_ports: Vec<u16>,
+    /// An answer written less than this long ago may be a stream (seconds, or with a unit: 5s, 1m).
+    #[arg(long, default_value = "5s", value_parser = duration, env = "GT_STREAM_WINDOW")]
+    pub stream_window: Duration,
     #[command(flatten)]
     pub logging: LoggingOptions,
 }
@@ -71,7 +85,7 @@ pub struct LoggingOptions {
     #[arg(long, default_value = "text", env = "GT_LOG_FORMAT")]
     pub log_format: LogFormat,
     /// What is logged: a level (error, warn, info, debug, trace), or filters like gt_daemon::probes=debug.
-    #[arg(long, default_value = "info", env = "GT_LOG")]
+    #[arg(long, default_value = "info", env = "GT_LOG", value_parser = filter)]
     pub log: String,
 }
 
@@ -79,6 +93,14 @@ pub struct LoggingOptions {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+/// A filter of `tracing`, kept as text.
+fn filter(text: &str) -> Result<String, String> {
+    match EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{error}; use error, warn, info, debug, trace or module=level")),
+    }
 }
 
 /// A number of seconds, or a number with one of the units s, m, h.

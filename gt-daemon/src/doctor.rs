@@ -1,6 +1,6 @@
 //! `gt-daemon doctor`: what this kernel can show, which hook would be used and why, what stays unseen.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use serde::Serialize;
 
@@ -12,7 +12,9 @@ use crate::{
         plan::{self, Backend, Choice, Question},
         support::KernelSupport,
     },
+    pods::netns::Netns,
     probes,
+    run::HOST_NETNS,
 };
 
 #[derive(Debug, Serialize)]
@@ -61,6 +63,9 @@ fn report(support: &KernelSupport, options: &DoctorOptions) -> Report {
             None
         }
     };
+    if let Err(error) = Netns::host(Path::new("/proc")) {
+        obstacles.push(format!("{HOST_NETNS}: {error}"));
+    }
     Report {
         version: env!("CARGO_PKG_VERSION"),
         ebpf_sha256: probes::object_digest(),

@@ -7,9 +7,9 @@ use crate::cli::{LogFormat, LoggingOptions};
 
 /// Starts logging; once per process.
 pub fn start(options: &LoggingOptions) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&options.log).with_context(|| {
-        format!("--log {:?} is no filter: use error, warn, info, debug, trace or module=level", options.log)
-    })?;
+    // The loader tells every relocation at debug level; who wants that can still name it.
+    let directives = format!("aya=info,aya_obj=info,{}", options.log);
+    let filter = EnvFilter::try_new(directives).with_context(|| format!("--log {:?}", options.log))?;
     let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match options.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

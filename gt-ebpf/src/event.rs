@@ -6,7 +6,8 @@ use aya_ebpf::{
     maps::RingBuf,
 };
 use gt_common::{
-    event::{Event, Kind, STATE_NONE},
+    connection::{Connection, Evidence, HcState, How, Moment, Phase, Protocol},
+    event::{Event, Kind},
     layout::ABSENT,
     owner::Slot,
 };
@@ -40,7 +41,7 @@ fn send(fill: impl FnOnce(&mut Event)) {
             }
             entry.submit(0);
         }
-        None => lost(|losses| losses.ring_full += 1),
+        None => lost(|losses| &mut losses.ring_full),
     }
 }
 
@@ -62,34 +63,106 @@ fn local_port(sk: *const u8, state: u8) -> u16 {
     }
 }
 
-/// Reports what happened on a socket. Works on every kind of socket, since all begin with a `sock_common`.
+/// What is known of an event besides its socket.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) kind: Kind,
+    pub(crate) detail: u8,
+    pub(crate) slot: Slot,
+    pub(crate) netns: u32,
+    pub(crate) state: u8,
+    pub(crate) lane: u8,
+}
+
+/// Addresses and ports; every kind of socket begins with a `sock_common`.
 #[inline(always)]
-pub(crate) fn on_socket(kind: Kind, detail: u8, slot: Slot, netns: u32, sk: *const u8, state: u8) {
+fn ends(event: &mut Event, sk: *const u8, state: u8) {
+    let family = Probed::read::<u16>(sk, offset!(sk_family)).unwrap_or(0);
+    if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
+        address(sk, offset!(sk_v6_rcv_saddr), &mut event.local);
+        address(sk, offset!(sk_v6_daddr), &mut event.remote);
+    } else {
+        address(sk, offset!(sk_rcv_saddr), &mut event.local[..4]);
+        address(sk, offset!(sk_daddr), &mut event.remote[..4]);
+    }
+    event.socket = sk as u64;
+    event.local_port = local_port(sk, state);
+    event.remote_port = u16::from_be(Probed::read::<u16>(sk, offset!(sk_dport)).unwrap_or(0));
+    event.family = family as u8;
+}
+
+#[inline(always)]
+fn about(event: &mut Event, about: &About) {
+    event.slot = about.slot;
+    event.netns = about.netns;
+    event.kind = about.kind as u8;
+    event.detail = about.detail;
+    event.state = about.state;
+    event.lane = about.lane;
+    event.since_ns = 0;
+    event.read_ns = 0;
+    event.received = 0;
+    event.sent = 0;
+    event.unread = 0;
+    event.unsent = 0;
+    event.unacked = 0;
+    event.since_sent = 0;
+    event.protocol = Protocol::Unknown as u8;
+    event.phase = Phase::Unknown as u8;
+    event.how = How::None as u8;
+    event.evidence = Evidence::None as u8;
+    event.hc = HcState::Unknown as u8;
+    event.flags = 0;
+    event.reserved = 0;
+}
+
+/// Reports what happened on a socket that is in no table.
+#[inline(always)]
+pub(crate) fn on_socket(what: &About, sk: *const u8) {
     send(|event| {
-        let family = Probed::read::<u16>(sk, offset!(sk_family)).unwrap_or(0);
-        if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
-            address(sk, offset!(sk_v6_rcv_saddr), &mut event.local);
-            address(sk, offset!(sk_v6_daddr), &mut event.remote);
-        } else {
-            address(sk, offset!(sk_rcv_saddr), &mut event.local[..4]);
-            address(sk, offset!(sk_daddr), &mut event.remote[..4]);
+        about(event, what);
+        ends(event, sk, what.state);
+    });
+}
+
+/// Reports what happened to a connection of the table.
+#[inline(always)]
+pub(crate) fn on_connection(
+    kind: Kind,
+    detail: u8,
+    netns: u32,
+    sk: *const u8,
+    state: u8,
+    connection: &Connection,
+    moment: Option<&Moment>,
+) {
+    send(|event| {
+        about(event, &About { kind, detail, slot: connection.slot, netns, state, lane: connection.lane });
+        ends(event, sk, state);
+        event.since_ns = connection.since_ns;
+        event.read_ns = connection.read_ns;
+        event.received = Probed::read::<u64>(sk, offset!(tcp_bytes_received)).unwrap_or(0);
+        event.sent = Probed::read::<u64>(sk, offset!(tcp_bytes_sent)).unwrap_or(0);
+        event.protocol = connection.protocol;
+        event.phase = connection.phase;
+        event.how = connection.how;
+        event.evidence = connection.evidence;
+        event.hc = connection.hc;
+        event.flags = connection.flags;
+        if let Some(moment) = moment {
+            event.unread = moment.unread;
+            event.unsent = moment.unsent;
+            event.unacked = moment.unacked;
+            event.since_sent = moment.since_sent;
         }
-        event.socket = sk as u64;
-        event.slot = slot;
-        event.netns = netns;
-        event.local_port = local_port(sk, state);
-        event.remote_port = u16::from_be(Probed::read::<u16>(sk, offset!(sk_dport)).unwrap_or(0));
-        event.kind = kind as u8;
-        event.detail = detail;
-        event.family = family as u8;
-        event.state = state;
     });
 }
 
 /// Reports what happened to a received packet that has no socket: its destination is local.
 #[inline(always)]
-pub(crate) fn on_packet(kind: Kind, detail: u8, slot: Slot, netns: u32, packet: &Packet) {
+pub(crate) fn on_packet(what: &About, packet: &Packet) {
     send(|event| {
+        about(event, what);
         // RFC 791 and RFC 8200: source, then destination.
         if packet.family == AF_INET {
             address(packet.ip, 12, &mut event.remote[..4]);
@@ -99,13 +172,8 @@ pub(crate) fn on_packet(kind: Kind, detail: u8, slot: Slot, netns: u32, packet: 
             address(packet.ip, 24, &mut event.local);
         }
         event.socket = 0;
-        event.slot = slot;
-        event.netns = netns;
         event.local_port = packet.destination_port;
         event.remote_port = packet.source_port;
-        event.kind = kind as u8;
-        event.detail = detail;
         event.family = packet.family;
-        event.state = STATE_NONE;
     });
 }

@@ -1,12 +1,19 @@
 //! Offsets and settings, set by the daemon before load; frozen, so constants to the verifier.
 
-use gt_common::{config::Config, layout::KernelLayout};
+use gt_common::{config::Config, connection::Limits, layout::KernelLayout};
 
 #[unsafe(no_mangle)]
 static LAYOUT: KernelLayout = KernelLayout::UNKNOWN;
 
 #[unsafe(no_mangle)]
-static CONFIG: Config = Config { host_netns: 0, cgroup_owner: 0 };
+static CONFIG: Config = Config {
+    page_offset_base: 0,
+    vmemmap_base: 0,
+    host_netns: 0,
+    cgroup_owner: 0,
+    limits: Limits { stream_window: 0, prompt_answer: 0, ack_delay: 0 },
+    reset_has_packet: 0,
+};
 
 /// Reads one offset. Volatile, since the compiler would otherwise fold the initial value in.
 macro_rules! offset {
@@ -29,4 +36,24 @@ pub(crate) fn host_netns() -> u32 {
 #[inline(always)]
 pub(crate) fn cgroup_owner() -> bool {
     unsafe { core::ptr::read_volatile(&raw const CONFIG.cgroup_owner) == 1 }
+}
+
+#[inline(always)]
+pub(crate) fn limits() -> Limits {
+    unsafe { core::ptr::read_volatile(&raw const CONFIG.limits) }
+}
+
+#[inline(always)]
+pub(crate) fn reset_has_packet() -> bool {
+    unsafe { core::ptr::read_volatile(&raw const CONFIG.reset_has_packet) == 1 }
+}
+
+#[inline(always)]
+pub(crate) fn page_offset_base() -> u64 {
+    unsafe { core::ptr::read_volatile(&raw const CONFIG.page_offset_base) }
+}
+
+#[inline(always)]
+pub(crate) fn vmemmap_base() -> u64 {
+    unsafe { core::ptr::read_volatile(&raw const CONFIG.vmemmap_base) }
 }

@@ -1,10 +1,10 @@
-//! Whose socket is it? The socket's own cgroup, then its network namespace (never the host's), then the
-//! cgroup's ancestors. Never the current task: these hooks run in softirq, on whatever was interrupted.
+//! Whose socket is it? The socket's own cgroup or an ancestor of it, then its network namespace (never the
+//! host's). Never the current task: these hooks run in softirq, on whatever was interrupted.
 
 use aya_ebpf::{macros::map, maps::HashMap};
 use gt_common::{
     layout::ABSENT,
-    owner::{CGROUP_LEVELS, DEFAULT_SLOTS, Slot},
+    owner::{CGROUP_LEVELS, DEFAULT_SLOTS, Owner},
 };
 
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
 };
 
 #[map]
-static CGROUP_OWNER: HashMap<u64, Slot> = HashMap::with_max_entries(4 * DEFAULT_SLOTS, 0);
+static CGROUP_OWNER: HashMap<u64, Owner> = HashMap::with_max_entries(4 * DEFAULT_SLOTS, 0);
 
 #[map]
-static NETNS_OWNER: HashMap<u32, Slot> = HashMap::with_max_entries(DEFAULT_SLOTS, 0);
+static NETNS_OWNER: HashMap<u32, Owner> = HashMap::with_max_entries(DEFAULT_SLOTS, 0);
 
 /// `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV` (include/net/tcp_states.h): sockets that are only a `sock_common`.
 const TIME_WAIT: u8 = 6;
@@ -66,7 +66,7 @@ pub(crate) fn packet_netns(skb: *const u8) -> u32 {
 
 /// The owner a namespace belongs to; the host's belongs to nobody.
 #[inline(always)]
-pub(crate) fn by_netns(inum: u32) -> Option<Slot> {
+pub(crate) fn by_netns(inum: u32) -> Option<Owner> {
     if inum == 0 || inum == host_netns() {
         return None;
     }
@@ -75,7 +75,7 @@ pub(crate) fn by_netns(inum: u32) -> Option<Slot> {
 
 /// The owner of a socket whose state and namespace are known.
 #[inline(always)]
-pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Slot> {
+pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Owner> {
     if !cgroup_owner() || !is_full_socket(state) || offset!(sk_cgroup) == ABSENT {
         return by_netns(inum);
     }
@@ -85,17 +85,20 @@ pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Slot> {
         return by_netns(inum);
     }
     let cgroup = cgroup as *const u8;
-    if let Some(slot) = by_cgroup(cgroup) {
-        return Some(slot);
+    if let Some(owner) = by_cgroup(cgroup) {
+        return Some(owner);
     }
-    if let Some(slot) = by_netns(inum) {
-        return Some(slot);
+    let namesake = by_netns(inum);
+    // The walk is dear: it is spared the sockets of namespaces that are nobody's. In a watched namespace it may
+    // find the container, in the host's a pod of the host's network.
+    if namesake.is_some() || inum == host_netns() {
+        return by_ancestor(cgroup).or(namesake);
     }
-    by_ancestor(cgroup)
+    None
 }
 
 #[inline(always)]
-fn by_cgroup(cgroup: *const u8) -> Option<Slot> {
+fn by_cgroup(cgroup: *const u8) -> Option<Owner> {
     let kn = Probed::read::<*const u8>(cgroup, offset!(cgroup_kn))?;
     let id = Probed::read::<u64>(kn, offset!(kn_id))?;
     unsafe { CGROUP_OWNER.get(id) }.copied()
@@ -103,7 +106,7 @@ fn by_cgroup(cgroup: *const u8) -> Option<Slot> {
 
 /// A process may live in a scope below its container's that the daemon has not seen yet.
 #[inline(always)]
-fn by_ancestor(mut cgroup: *const u8) -> Option<Slot> {
+fn by_ancestor(mut cgroup: *const u8) -> Option<Owner> {
     for _ in 0..CGROUP_LEVELS {
         // The parent is known by its embedded cgroup_subsys_state.
         let css = Probed::read::<u64>(cgroup, offset!(cgroup_parent))?;
@@ -111,8 +114,8 @@ fn by_ancestor(mut cgroup: *const u8) -> Option<Slot> {
             return None;
         }
         cgroup = css.wrapping_sub(u64::from(offset!(cgroup_self))) as *const u8;
-        if let Some(slot) = by_cgroup(cgroup) {
-            return Some(slot);
+        if let Some(owner) = by_cgroup(cgroup) {
+            return Some(owner);
         }
     }
     None

@@ -2,30 +2,45 @@
 //!
 //! Entering `tcp_v4_send_reset` is not yet an RST sent: the kernel returns early when the packet itself is an
 //! RST, and without a socket when the packet was not for a local address. The kprobes ask the same questions.
-//! Both backends count the decision to send: a later failure (no memory, no route) is not seen, as in the
-//! kernel's own `Tcp: OutRsts`.
+//! A failure after the decision to send (no route) is not seen, as in the kernel's own `Tcp: OutRsts`. Where
+//! there is no memory for an active RST, the kprobe counts it and the tracepoint does not fire; where a TCP-MD5
+//! or TCP-AO key forbids an answer, likewise.
 
 use aya_ebpf::{
     macros::{btf_tracepoint, kprobe},
     programs::{BtfTracePointContext, ProbeContext},
 };
 use aya_log_ebpf::debug;
-use gt_common::{counters::RstSent, event::Kind};
+use gt_common::{
+    connection::{How, Lane},
+    counters::RstSent,
+    event::{Kind, STATE_NONE},
+    owner::Slot,
+};
 
 use crate::{
+    connections,
     counters::{count, lost},
-    event,
+    cuts,
+    event::{self, About},
     layout::offset,
     mem::{Mem, Probed, Typed},
-    owner, packet,
+    owner, packet, rst_received, teardown,
 };
+
+/// States of include/net/tcp_states.h.
+const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
+const LISTEN: u8 = 10;
+const NEW_SYN_RECV: u8 = 12;
 
 /// `void tcp_send_active_reset(struct sock *sk, gfp_t priority[, enum sk_rst_reason reason])`,
 /// net/ipv4/tcp_output.c, 5.10 (two arguments) to 6.18.
 #[kprobe]
 fn kprobe_tcp_send_active_reset(ctx: ProbeContext) -> u32 {
     if let Some(sk) = ctx.arg::<*const u8>(0) {
-        from_socket::<Probed>(sk, true);
+        from_socket::<Probed>(sk, None);
     }
     0
 }
@@ -71,8 +86,10 @@ fn btf_tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
         if !skb.is_null() {
             from_packet(skb);
         }
+    } else if skb.is_null() {
+        from_socket::<Typed>(sk, None);
     } else {
-        from_socket::<Typed>(sk, skb.is_null());
+        from_socket::<Typed>(sk, Some(skb));
     }
     0
 }
@@ -82,10 +99,10 @@ fn btf_tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
 fn answer(ctx: &ProbeContext, sk: *const u8, skb: *const u8, sends: Option<bool>) -> u32 {
     match sends {
         Some(true) if sk.is_null() => from_packet(skb),
-        Some(true) => from_socket::<Probed>(sk, false),
+        Some(true) => from_socket::<Probed>(sk, Some(skb)),
         Some(false) => {}
         None => {
-            lost(|losses| losses.kernel_read += 1);
+            lost(|losses| &mut losses.kernel_read);
             debug!(ctx, "cannot read the packet that a reset would answer");
         }
     }
@@ -93,40 +110,81 @@ fn answer(ctx: &ProbeContext, sk: *const u8, skb: *const u8, sends: Option<bool>
 }
 
 #[inline(always)]
-fn from_socket<M: Mem>(sk: *const u8, active: bool) {
+fn from_socket<M: Mem>(sk: *const u8, answers: Option<*const u8>) {
     let Some(state) = M::read::<u8>(sk, offset!(sk_state)) else {
-        lost(|losses| losses.kernel_read += 1);
+        lost(|losses| &mut losses.kernel_read);
         return;
     };
-    let netns = owner::socket_netns::<M>(sk);
-    let Some(slot) = owner::of_socket(sk, state, netns) else {
-        return;
-    };
-    let why = if active {
+    let why = if answers.is_none() {
         RstSent::Active
     } else if owner::is_time_wait(state) {
         RstSent::TimeWait
     } else {
         RstSent::Reply
     };
-    count(slot, |counters| match why {
-        RstSent::Active => counters.rst_sent[0] += 1,
-        RstSent::Reply => counters.rst_sent[1] += 1,
-        RstSent::TimeWait => counters.rst_sent[2] += 1,
-        RstSent::NoSocket => {}
+    let netns = owner::socket_netns::<M>(sk);
+    if answers.is_some() {
+        rst_received::was_none(sk);
+    }
+    if let Some(connection) = connections::find(sk) {
+        counted(connection.slot, connection.lane, why);
+        if state == ESTABLISHED {
+            teardown::teardown(sk, connection, How::RstSent, netns, state);
+        }
+        teardown::settle(connection, How::RstSent);
+        cuts::reset(connection, false);
+        event::on_connection(Kind::RstSent, why as u8, netns, sk, state, connection, None);
+        return;
+    }
+    let Some(owner) = owner::of_socket(sk, state, netns) else { return };
+    let lane = match state {
+        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane(sk, owner.pod, true),
+        SYN_SENT => connections::lane(sk, owner.pod, false),
+        _ => Lane::Unknown,
+    } as u8;
+    counted(owner.slot, lane, why);
+    let about = About { kind: Kind::RstSent, detail: why as u8, slot: owner.slot, netns, state, lane };
+    // A listener answers for connections it does not have: the packet knows whose.
+    match answers.filter(|_| state == LISTEN).and_then(packet::packet) {
+        Some(packet) => event::on_packet(&about, &packet),
+        None => event::on_socket(&about, sk),
+    }
+}
+
+#[inline(always)]
+fn counted(slot: Slot, lane: u8, why: RstSent) {
+    count(slot, lane, |counters| {
+        let [active, reply, time_wait, no_socket] = &mut counters.rst_sent;
+        match why {
+            RstSent::Active => active,
+            RstSent::Reply => reply,
+            RstSent::TimeWait => time_wait,
+            RstSent::NoSocket => no_socket,
+        }
     });
-    event::on_socket(Kind::RstSent, why as u8, slot, netns, sk, state);
 }
 
 #[inline(always)]
 fn from_packet(skb: *const u8) {
     let netns = owner::packet_netns(skb);
-    let Some(slot) = owner::by_netns(netns) else {
-        return;
-    };
-    count(slot, |counters| counters.rst_sent[RstSent::NoSocket as usize] += 1);
+    let Some(owner) = owner::by_netns(netns) else { return };
     match packet::packet(skb) {
-        Some(packet) => event::on_packet(Kind::RstSent, RstSent::NoSocket as u8, slot, netns, &packet),
-        None => lost(|losses| losses.kernel_read += 1),
+        Some(packet) => {
+            let lane = connections::inbound_lane(owner.pod, packet.destination_port) as u8;
+            counted(owner.slot, lane, RstSent::NoSocket);
+            let about = About {
+                kind: Kind::RstSent,
+                detail: RstSent::NoSocket as u8,
+                slot: owner.slot,
+                netns,
+                state: STATE_NONE,
+                lane,
+            };
+            event::on_packet(&about, &packet);
+        }
+        None => {
+            counted(owner.slot, Lane::Unknown as u8, RstSent::NoSocket);
+            lost(|losses| &mut losses.kernel_read);
+        }
     }
 }

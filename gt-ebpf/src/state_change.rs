@@ -1,15 +1,21 @@
-//! When does a TCP connection open and close?
+//! When does a TCP connection open, begin to end, and close?
 
 use aya_ebpf::{
     macros::{btf_tracepoint, kprobe},
     programs::{BtfTracePointContext, ProbeContext},
 };
+use gt_common::{
+    connection::{Connection, How},
+    event::Kind,
+};
 
 use crate::{
-    counters::{count, lost},
+    connections,
+    counters::lost,
+    event,
     layout::offset,
     mem::{Mem, Probed, Typed},
-    owner,
+    owner, teardown,
 };
 
 const IPPROTO_TCP: u16 = 6;
@@ -18,8 +24,9 @@ const IPPROTO_TCP: u16 = 6;
 const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
+const FIN_WAIT1: u8 = 4;
 const CLOSE: u8 = 7;
-const LISTEN: u8 = 10;
+const CLOSE_WAIT: u8 = 8;
 
 /// `void tcp_set_state(struct sock *sk, int state)`, net/ipv4/tcp.c, 5.10 to 6.18. Entered before the state
 /// is stored.
@@ -30,7 +37,7 @@ fn kprobe_tcp_set_state(ctx: ProbeContext) -> u32 {
     };
     match Probed::read::<u8>(sk, offset!(sk_state)) {
         Some(old) => state_change::<Probed>(sk, old, new as u8),
-        None => lost(|losses| losses.kernel_read += 1),
+        None => lost(|losses| &mut losses.kernel_read),
     }
     0
 }
@@ -50,20 +57,45 @@ fn btf_inet_sock_set_state(ctx: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
-    let opened = new == ESTABLISHED;
-    // A connection that never was established has no close to count.
-    let closed = new == CLOSE && old != SYN_SENT && old != SYN_RECV && old != LISTEN && old != CLOSE;
-    if !opened && !closed {
+    if new == ESTABLISHED {
+        if old == SYN_SENT || old == SYN_RECV {
+            let netns = owner::socket_netns::<M>(sk);
+            if let Some(owner) = owner::of_socket(sk, old, netns) {
+                // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
+                connections::open(sk, &owner, old == SYN_RECV);
+                if let Some(connection) = connections::find(sk) {
+                    tell(sk, connection, netns, old, new);
+                }
+            }
+        }
         return;
     }
-    let Some(slot) = owner::of_socket(sk, old, owner::socket_netns::<M>(sk)) else {
+    // The states before ESTABLISHED, and LISTEN, have no entry to look for.
+    if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > 9 && old != 11 {
         return;
-    };
-    count(slot, |counters| {
-        if opened {
-            counters.opened += 1;
-        } else {
-            counters.closed += 1;
-        }
-    });
+    }
+    let Some(connection) = connections::find(sk) else { return };
+    let netns = owner::socket_netns::<M>(sk);
+    if old == ESTABLISHED {
+        connections::leave(connection);
+        let how = match new {
+            CLOSE_WAIT => How::FinReceived,
+            FIN_WAIT1 => How::FinSent,
+            // A received RST has been judged before; else an RST follows, or the kernel gave up.
+            _ => How::Pending,
+        };
+        teardown::teardown(sk, connection, how, netns, old);
+    }
+    if new == CLOSE {
+        connections::close(connection);
+    }
+    tell(sk, connection, netns, old, new);
+}
+
+/// State changes are events only while somebody wants them.
+#[inline(always)]
+fn tell(sk: *const u8, connection: &Connection, netns: u32, old: u8, new: u8) {
+    if connections::facts(connection.pod).interest == 1 {
+        event::on_connection(Kind::State, new, netns, sk, old, connection, None);
+    }
 }

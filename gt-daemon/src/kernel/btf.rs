@@ -90,6 +90,28 @@ impl KernelTypes {
         (bits % 8 == 0).then_some(bits / 8)
     }
 
+    /// How many parameters a kernel function has.
+    #[must_use]
+    pub fn function_parameters(&self, name: &str) -> Option<usize> {
+        self.btf.get_types().iter().find_map(|kind| match &kind.base_type {
+            Type::FunctionProto(prototype) if kind.is_function && kind.name.as_deref() == Some(name) => {
+                Some(prototype.params.len())
+            }
+            _ => None,
+        })
+    }
+
+    /// Size of a struct in bytes.
+    #[must_use]
+    pub fn size(&self, structure: &str) -> Option<u32> {
+        self.btf.get_types().iter().find_map(|kind| match &kind.base_type {
+            Type::Struct(_) if kind.name.as_deref() == Some(structure) && kind.bits > 0 => {
+                Some(kind.bits / 8)
+            }
+            _ => None,
+        })
+    }
+
     fn member<'a>(
         &'a self,
         members: &'a [btf::btf::StructMember],
@@ -129,12 +151,22 @@ impl KernelTypes {
             sk_v6_daddr: optional("sock_common", &["skc_v6_daddr"]),
             sk_net: optional("sock_common", &["skc_net", "net"]),
             sk_protocol: required("sock", &["sk_protocol"], "sock.sk_protocol")?,
+            sk_shutdown: required("sock", &["sk_shutdown"], "sock.sk_shutdown")?,
             // `cgroup` since 5.15 (8520e224f547); before, a word that is a pointer or class ids.
             sk_cgroup: self
                 .offset("sock", &["sk_cgrp_data", "cgroup"])
                 .or_else(|| self.offset("sock", &["sk_cgrp_data", "val"]))
                 .unwrap_or(ABSENT),
             inet_sport: required("inet_sock", &["inet_sport"], "inet_sock.inet_sport")?,
+            sk_receive_queue: required("sock", &["sk_receive_queue", "next"], "sock.sk_receive_queue")?,
+            tcp_copied_seq: required("tcp_sock", &["copied_seq"], "tcp_sock.copied_seq")?,
+            tcp_rcv_nxt: required("tcp_sock", &["rcv_nxt"], "tcp_sock.rcv_nxt")?,
+            tcp_write_seq: required("tcp_sock", &["write_seq"], "tcp_sock.write_seq")?,
+            tcp_snd_una: required("tcp_sock", &["snd_una"], "tcp_sock.snd_una")?,
+            tcp_snd_nxt: required("tcp_sock", &["snd_nxt"], "tcp_sock.snd_nxt")?,
+            tcp_lsndtime: required("tcp_sock", &["lsndtime"], "tcp_sock.lsndtime")?,
+            tcp_bytes_received: required("tcp_sock", &["bytes_received"], "tcp_sock.bytes_received")?,
+            tcp_bytes_sent: required("tcp_sock", &["bytes_sent"], "tcp_sock.bytes_sent")?,
             net_inum: required("net", &["ns", "inum"], "net.ns.inum")?,
             cgroup_self: optional("cgroup", &["self"]),
             cgroup_parent: optional("cgroup", &["self", "parent"]),
@@ -146,6 +178,12 @@ impl KernelTypes {
             skb_dev: required("sk_buff", &["dev"], "sk_buff.dev")?,
             skb_refdst: required("sk_buff", &["_skb_refdst"], "sk_buff._skb_refdst")?,
             dev_net: optional("net_device", &["nd_net", "net"]),
+            skb_data: required("sk_buff", &["data"], "sk_buff.data")?,
+            skb_len: required("sk_buff", &["len"], "sk_buff.len")?,
+            skb_data_len: required("sk_buff", &["data_len"], "sk_buff.data_len")?,
+            skb_end: required("sk_buff", &["end"], "sk_buff.end")?,
+            shinfo_frags: required("skb_shared_info", &["frags"], "skb_shared_info.frags")?,
+            page_size: self.size("page").unwrap_or(0),
             rt_type: required("rtable", &["rt_type"], "rtable.rt_type")?,
             rt6_flags: optional("rt6_info", &["rt6i_flags"]),
         })
@@ -276,5 +314,7 @@ mod tests {
         assert_eq!(layout.sk_rcv_saddr, 4);
         assert!(types.has_tracepoint("inet_sock_set_state"));
         assert!(!types.has_tracepoint("no_such_tracepoint"));
+        assert!(types.function_parameters("tcp_reset").is_some_and(|count| (1..=2).contains(&count)));
+        assert!(types.size("page").is_some_and(|size| size >= 56));
     }
 }

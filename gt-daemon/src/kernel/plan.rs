@@ -9,8 +9,10 @@ use super::support::KernelSupport;
 #[serde(rename_all = "snake_case")]
 pub enum Question {
     StateChange,
+    Read,
     RstSent,
     RstReceived,
+    SocketEnd,
 }
 
 /// A kernel program and the place it attaches to.
@@ -30,15 +32,18 @@ const fn hook(program: &'static str, target: &'static str) -> Hook {
 
 impl Question {
     /// All questions.
-    pub const ALL: [Self; 3] = [Self::StateChange, Self::RstSent, Self::RstReceived];
+    pub const ALL: [Self; 5] =
+        [Self::StateChange, Self::Read, Self::RstSent, Self::RstReceived, Self::SocketEnd];
 
     /// The name in metrics, logs and `doctor`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::StateChange => "state_change",
+            Self::Read => "read",
             Self::RstSent => "rst_sent",
             Self::RstReceived => "rst_received",
+            Self::SocketEnd => "socket_end",
         }
     }
 
@@ -46,14 +51,18 @@ impl Question {
     #[must_use]
     pub const fn kprobes(self) -> &'static [Hook] {
         const STATE_CHANGE: &[Hook] = &[hook("kprobe_tcp_set_state", "tcp_set_state")];
+        const READ: &[Hook] = &[hook("kprobe_tcp_rcv_space_adjust", "tcp_rcv_space_adjust")];
         const RST_SENT: &[Hook] = &[
             hook("kprobe_tcp_send_active_reset", "tcp_send_active_reset"),
             hook("kprobe_tcp_v4_send_reset", "tcp_v4_send_reset"),
             Hook { program: "kprobe_tcp_v6_send_reset", target: "tcp_v6_send_reset", ipv6: true },
         ];
         const RST_RECEIVED: &[Hook] = &[hook("kprobe_tcp_reset", "tcp_reset")];
+        const SOCKET_END: &[Hook] = &[hook("kprobe_tcp_v4_destroy_sock", "tcp_v4_destroy_sock")];
         match self {
             Self::StateChange => STATE_CHANGE,
+            Self::Read => READ,
+            Self::SocketEnd => SOCKET_END,
             Self::RstSent => RST_SENT,
             Self::RstReceived => RST_RECEIVED,
         }
@@ -64,8 +73,10 @@ impl Question {
     pub const fn tracepoint(self) -> Hook {
         match self {
             Self::StateChange => hook("btf_inet_sock_set_state", "inet_sock_set_state"),
+            Self::Read => hook("btf_tcp_rcv_space_adjust", "tcp_rcv_space_adjust"),
             Self::RstSent => hook("btf_tcp_send_reset", "tcp_send_reset"),
             Self::RstReceived => hook("btf_tcp_receive_reset", "tcp_receive_reset"),
+            Self::SocketEnd => hook("btf_tcp_destroy_sock", "tcp_destroy_sock"),
         }
     }
 }
@@ -271,6 +282,9 @@ mod tests {
                 .collect(),
             tracepoints: Question::ALL.iter().map(|q| (q.tracepoint().target, Some(true))).collect(),
             reset_without_socket: Some(true),
+            reset_has_packet: Some(true),
+            page_addressing: (1, 1),
+            hz: 250,
             ipv6: true,
             lockdown: None,
             capabilities: Capabilities::parse("CapEff:\t000001ffffffffff"),
@@ -285,29 +299,33 @@ mod tests {
     #[test]
     fn one_fact_at_a_time() {
         use Backend::{Btf, Kprobe};
-        assert_eq!(backends(&capable(), Attach::Auto), [Some(Kprobe); 3]);
-        assert_eq!(backends(&capable(), Attach::Btf), [Some(Btf); 3]);
+        assert_eq!(backends(&capable(), Attach::Auto), [Some(Kprobe); 5]);
+        assert_eq!(backends(&capable(), Attach::Btf), [Some(Btf); 5]);
         assert!(obstacles(&capable(), Attach::Auto).is_empty());
 
         let no_kprobes = KernelSupport { kprobes: Some(false), ..capable() };
-        assert_eq!(backends(&no_kprobes, Attach::Auto), [Some(Btf); 3]);
-        assert_eq!(backends(&no_kprobes, Attach::Kprobe), [None; 3]);
-        assert_eq!(obstacles(&no_kprobes, Attach::Kprobe).len(), 3);
+        assert_eq!(backends(&no_kprobes, Attach::Auto), [Some(Btf); 5]);
+        assert_eq!(backends(&no_kprobes, Attach::Kprobe), [None; 5]);
+        assert_eq!(obstacles(&no_kprobes, Attach::Kprobe).len(), 5);
 
         let mut inlined = capable();
         inlined.functions.insert("tcp_v4_send_reset", Some(false));
-        assert_eq!(backends(&inlined, Attach::Auto), [Some(Kprobe), Some(Btf), Some(Kprobe)]);
+        assert_eq!(
+            backends(&inlined, Attach::Auto),
+            [Some(Kprobe), Some(Kprobe), Some(Btf), Some(Kprobe), Some(Kprobe)]
+        );
 
         let mut no_v6_function = capable();
         no_v6_function.functions.insert("tcp_v6_send_reset", Some(false));
-        assert_eq!(backends(&no_v6_function, Attach::Auto)[1], Some(Btf));
+        assert_eq!(backends(&no_v6_function, Attach::Auto)[2], Some(Btf));
         no_v6_function.ipv6 = false;
-        assert_eq!(backends(&no_v6_function, Attach::Auto)[1], Some(Kprobe));
+        assert_eq!(backends(&no_v6_function, Attach::Auto)[2], Some(Kprobe));
         assert_eq!(hooks(&no_v6_function, Question::RstSent, Kprobe).len(), 2);
 
         let mut neither = KernelSupport { kprobes: Some(false), ..capable() };
         neither.tracepoints.insert("tcp_receive_reset", Some(false));
-        assert_eq!(backends(&neither, Attach::Auto), [Some(Btf), Some(Btf), None]);
+        assert_eq!(backends(&neither, Attach::Auto)[3], None);
+        assert_eq!(backends(&neither, Attach::Auto)[2], Some(Btf));
         assert!(obstacles(&neither, Attach::Auto)[0].contains("rst_received"));
     }
 
@@ -317,8 +335,8 @@ mod tests {
         let mut unknown = KernelSupport { kprobes: None, capabilities: None, version: None, ..capable() };
         unknown.functions.values_mut().for_each(|known| *known = None);
         unknown.tracepoints.values_mut().for_each(|known| *known = None);
-        assert_eq!(backends(&unknown, Attach::Auto), [Some(Backend::Kprobe); 3]);
-        assert_eq!(backends(&unknown, Attach::Btf), [Some(Backend::Btf); 3]);
+        assert_eq!(backends(&unknown, Attach::Auto), [Some(Backend::Kprobe); 5]);
+        assert_eq!(backends(&unknown, Attach::Btf), [Some(Backend::Btf); 5]);
         assert!(obstacles(&unknown, Attach::Auto).is_empty());
     }
 

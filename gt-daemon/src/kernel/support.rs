@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use gt_common::layout::KernelLayout;
+use nix::time::{ClockId, clock_getres};
 
 use super::{
     btf::{BtfError, KernelTypes, VMLINUX},
@@ -27,6 +28,13 @@ pub struct KernelSupport {
     pub tracepoints: BTreeMap<&'static str, Option<bool>>,
     /// Whether `tcp_send_reset` fires without a full socket too (since 6.10, when it got its third argument).
     pub reset_without_socket: Option<bool>,
+    /// Whether `tcp_reset` is given the packet (5.11 and newer).
+    pub reset_has_packet: Option<bool>,
+    /// Kernel addresses of `page_offset_base` and `vmemmap_base`; zeros where received bytes cannot be found
+    /// (another architecture, or a kernel that hides its addresses).
+    pub page_addressing: (u64, u64),
+    /// Ticks of `jiffies` a second (CONFIG_HZ).
+    pub hz: u32,
     /// Whether IPv6 is there at all.
     pub ipv6: bool,
     /// The kernel's lockdown mode, `None` when the kernel has no lockdown or does not tell.
@@ -64,6 +72,13 @@ impl KernelSupport {
                 .ok()
                 .and_then(|types| types.tracepoint_parameters("tcp_send_reset"))
                 .map(|parameters| parameters >= 3),
+            reset_has_packet: types
+                .as_ref()
+                .ok()
+                .and_then(|types| types.function_parameters("tcp_reset"))
+                .map(|parameters| parameters >= 2),
+            page_addressing: symbols.as_deref().and_then(page_addressing).unwrap_or((0, 0)),
+            hz: hz(),
             ipv6: Path::new("/proc/net/if_inet6").exists(),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown")
                 .ok()
@@ -90,6 +105,25 @@ fn lockdown(text: &str) -> Option<String> {
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The addresses of the two variables from which x86-64 computes where a page's bytes are.
+fn page_addressing(symbols: &str) -> Option<(u64, u64)> {
+    let address = |name: &str| {
+        symbols.lines().find_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let address = fields.next()?;
+            (fields.nth(1) == Some(name)).then(|| u64::from_str_radix(address, 16).ok()).flatten()
+        })
+    };
+    let found = (address("page_offset_base")?, address("vmemmap_base")?);
+    (cfg!(target_arch = "x86_64") && found.0 != 0 && found.1 != 0).then_some(found)
+}
+
+/// The resolution of the coarse clock is one tick (kernel/time/posix-timers.c, `KTIME_LOW_RES`).
+fn hz() -> u32 {
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0, |tick| tick.tv_nsec());
+    u32::try_from(1_000_000_000_i64.checked_div(tick).unwrap_or(250)).unwrap_or(250)
 }
 
 /// Whether a function is in the text of `/proc/kallsyms` under exactly this name; a compiler that split it
@@ -122,5 +156,9 @@ mod tests {
         assert_eq!(has_function(symbols, "tcp_v4_send_reset"), Some(false));
         assert_eq!(has_function(symbols, "tcp_set_state"), Some(false));
         assert_eq!(has_function("", "tcp_reset"), None);
+        let variables = "ffffffff82 D page_offset_base\nffffffff90 d vmemmap_base\n";
+        assert_eq!(page_addressing(variables).is_some(), cfg!(target_arch = "x86_64"));
+        assert_eq!(page_addressing("0 D page_offset_base\n0 d vmemmap_base\n"), None);
+        assert!([100, 250, 300, 1000].contains(&hz()), "{}", hz());
     }
 }

@@ -27,6 +27,8 @@ pub struct Health {
     state: Mutex<State>,
     /// Records of the ring buffer that were no event.
     undecodable: AtomicU64,
+    /// Entries of the connection table that had ended without a hook telling.
+    corrected: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +46,13 @@ struct Hook {
 impl Health {
     #[must_use]
     pub fn new(maps: Arc<Maps>, object_digest: String) -> Self {
-        Self { maps, object_digest, state: Mutex::default(), undecodable: AtomicU64::new(0) }
+        Self {
+            maps,
+            object_digest,
+            state: Mutex::default(),
+            undecodable: AtomicU64::new(0),
+            corrected: AtomicU64::new(0),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -64,6 +72,11 @@ impl Health {
     /// A record of the ring buffer was no event.
     pub fn undecodable(&self) {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A check of the table has found so many ended entries.
+    pub fn corrected(&self, entries: u64) {
+        self.corrected.fetch_add(entries, Ordering::Relaxed);
     }
 
     /// What keeps the daemon from being ready, in words; empty when nothing does.
@@ -105,17 +118,26 @@ impl Collector for Collected {
         })?;
         let mut family = encoder.encode_descriptor(
             "gt_events_lost",
-            "Events not seen, by where they were lost; counters of pods stay right when the ring is full",
+            "What was not seen, by where it was lost; counters of pods stay right when the ring is full",
             None,
             MetricType::Counter,
         )?;
         for (place, count) in [
             ("ring", losses.ring_full),
             ("kernel_read", losses.kernel_read),
+            ("connection_table", losses.table_full),
+            ("cut_counters", losses.cuts_full),
             ("decode", health.undecodable.load(Ordering::Relaxed)),
         ] {
             ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
         }
+        let family = encoder.encode_descriptor(
+            "gt_connections_corrected",
+            "Connections that had ended without a hook telling, found by a check of the table",
+            None,
+            MetricType::Counter,
+        )?;
+        ConstCounter::new(health.corrected.load(Ordering::Relaxed)).encode(family)?;
         let state = health.state();
         let mut family = encoder.encode_descriptor(
             "gt_hook_attached",

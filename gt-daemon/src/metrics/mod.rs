@@ -2,6 +2,7 @@
 
 mod health;
 mod traffic;
+pub mod words;
 
 use std::sync::Arc;
 

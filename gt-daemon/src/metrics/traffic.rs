@@ -1,14 +1,18 @@
 //! Counts of watched pods, read from the kernel at the moment of the scrape.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use gt_common::counters::{Counters, RstReceived, RstSent};
+use gt_common::{
+    connection::{CutKey, Evidence, HcState, How, Lane},
+    counters::{LaneCounters, RstReceived, RstSent},
+};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _},
-    metrics::{MetricType, counter::ConstCounter},
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
+use super::words;
 use crate::{
     pods::owners::{Owner, Owners},
     probes::maps::Maps,
@@ -23,113 +27,253 @@ pub struct Traffic {
     pub sees_no_socket: bool,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OwnerLabels {
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct PodLabels {
     namespace: String,
     pod: String,
     container: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LaneLabels {
+    #[prometheus(flatten)]
+    pod: PodLabels,
+    role: &'static str,
+    class: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RstLabels {
-    namespace: String,
-    pod: String,
-    container: String,
+    #[prometheus(flatten)]
+    lane: LaneLabels,
     direction: &'static str,
     reason: &'static str,
 }
 
-impl OwnerLabels {
-    fn rst(&self, direction: &'static str, reason: &'static str) -> RstLabels {
-        RstLabels {
-            namespace: self.namespace.clone(),
-            pod: self.pod.clone(),
-            container: self.container.clone(),
-            direction,
-            reason,
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct CutLabels {
+    #[prometheus(flatten)]
+    pod: PodLabels,
+    role: &'static str,
+    how: &'static str,
+    cause: &'static str,
+    hc_state: &'static str,
+    evidence: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct InFlightRstLabels {
+    #[prometheus(flatten)]
+    pod: PodLabels,
+    role: &'static str,
+    direction: &'static str,
+    hc_state: &'static str,
+    evidence: &'static str,
+}
+
+/// One owner's counts. Two pods of the same name (one deleted, one new) share their series: the sum only
+/// grows until the old one is forgotten, which Prometheus reads as a counter's reset.
+struct Counted {
+    labels: PodLabels,
+    by_namespace: bool,
+    lanes: [LaneCounters; Lane::COUNT],
+}
+
+impl Counted {
+    fn lanes(&self) -> impl Iterator<Item = (Lane, LaneLabels, &LaneCounters)> {
+        Lane::ALL.into_iter().zip(&self.lanes).map(|(lane, counters)| {
+            let (role, class) = words::lane(lane);
+            (lane, LaneLabels { pod: self.labels.clone(), role, class }, counters)
+        })
+    }
+}
+
+/// What one scrape shows.
+struct Scrape {
+    counted: Vec<Counted>,
+    cuts: BTreeMap<CutLabels, u64>,
+    resets: BTreeMap<InFlightRstLabels, u64>,
+}
+
+impl Traffic {
+    fn read(&self) -> Result<Scrape, fmt::Error> {
+        let told = |error| {
+            tracing::error!(%error, "cannot read the kernel's counts");
+            fmt::Error
+        };
+        let mut cuts_by_slot: BTreeMap<u32, Vec<(CutKey, u64)>> = BTreeMap::new();
+        for (key, count) in self.maps.cuts().map_err(told)? {
+            cuts_by_slot.entry(key.slot).or_default().push((key, count));
+        }
+        let mut scrape = Scrape { counted: Vec::new(), cuts: BTreeMap::new(), resets: BTreeMap::new() };
+        for Owner { slot, namespace, pod, uid: _, container, by_namespace } in self.owners.list() {
+            let lanes = self.maps.counters(slot).map_err(told)?.lanes;
+            let labels = PodLabels { namespace, pod, container };
+            scrape.zero_cuts(&labels);
+            for (key, count) in cuts_by_slot.remove(&slot).unwrap_or_default() {
+                scrape.add_cut(&labels, &key, count);
+            }
+            match scrape.counted.last_mut() {
+                // The list is sorted by these labels.
+                Some(last) if last.labels == labels => {
+                    last.by_namespace |= by_namespace;
+                    last.lanes.iter_mut().zip(&lanes).for_each(|(sum, part)| sum.add(part));
+                }
+                _ => scrape.counted.push(Counted { labels, by_namespace, lanes }),
+            }
+        }
+        Ok(scrape)
+    }
+
+    /// Whether a reason can occur on a lane at all, so that its count is shown while it is zero.
+    fn sent_is_shown(&self, counted: &Counted, lane: Lane, why: RstSent) -> bool {
+        match why {
+            RstSent::Active | RstSent::Reply => true,
+            RstSent::NoSocket => {
+                let inbound = matches!(lane, Lane::Data | Lane::Health | Lane::Admin);
+                self.sees_no_socket && counted.by_namespace && inbound
+            }
+            RstSent::TimeWait => self.sees_no_socket && counted.by_namespace && lane == Lane::Unknown,
         }
     }
 }
 
-/// The value of the label `reason` for an RST sent.
-#[must_use]
-fn sent_reason(why: RstSent) -> &'static str {
-    match why {
-        RstSent::Active => "active",
-        RstSent::Reply => "reply",
-        RstSent::TimeWait => "time_wait",
-        RstSent::NoSocket => "no_socket",
+impl Scrape {
+    /// A watched pod's counters exist at 0 from the moment it is watched.
+    fn zero_cuts(&mut self, pod: &PodLabels) {
+        for how in How::ENDS {
+            self.cuts.entry(cut(pod, how as u8, Evidence::Socket as u8, HcState::Unknown as u8)).or_default();
+        }
+        for rst in [1, 2] {
+            self.resets.entry(reset(pod, rst, Evidence::Socket as u8, HcState::Unknown as u8)).or_default();
+        }
+    }
+
+    fn add_cut(&mut self, pod: &PodLabels, key: &CutKey, count: u64) {
+        if key.rst == 0 {
+            *self.cuts.entry(cut(pod, key.how, key.evidence, key.hc)).or_default() += count;
+        } else {
+            *self.resets.entry(reset(pod, key.rst, key.evidence, key.hc)).or_default() += count;
+        }
     }
 }
 
-/// The value of the label `reason` for an RST received.
-#[must_use]
-fn received_reason(how: RstReceived) -> &'static str {
-    match how {
-        RstReceived::Reset => "reset",
-        RstReceived::Refused => "refused",
+fn cut(pod: &PodLabels, how: u8, evidence: u8, hc: u8) -> CutLabels {
+    CutLabels {
+        pod: pod.clone(),
+        role: "inbound",
+        how: words::how(how),
+        // Who is to blame needs the hc's and the LB's word.
+        cause: "unknown",
+        hc_state: words::hc(hc),
+        evidence: words::evidence(evidence),
+    }
+}
+
+fn reset(pod: &PodLabels, rst: u8, evidence: u8, hc: u8) -> InFlightRstLabels {
+    InFlightRstLabels {
+        pod: pod.clone(),
+        role: "inbound",
+        direction: if rst == 1 { "sent" } else { "received" },
+        hc_state: words::hc(hc),
+        evidence: words::evidence(evidence),
+    }
+}
+
+fn counter(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
+    ConstCounter::new(value).encode(family.encode_family(labels)?)
+}
+
+impl Collector for Traffic {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let scrape = self.read()?;
+        let counters: [(&str, &str, fn(&LaneCounters) -> u64); 3] = [
+            ("gt_connections_opened", "TCP connections that became established", |c| c.opened),
+            (
+                "gt_connections_adopted",
+                "TCP connections that were open when their pod began to be watched, or that a check of the \
+                 table found missing",
+                |c| c.adopted,
+            ),
+            ("gt_connections_closed", "TCP connections that had been established and are closed", |c| {
+                c.closed
+            }),
+        ];
+        for (name, help, value) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (_, labels, lane) in scrape.counted.iter().flat_map(Counted::lanes) {
+                counter(&mut family, &labels, value(lane))?;
+            }
+        }
+        let gauges: [(&str, &str, fn(&LaneCounters) -> u64); 2] = [
+            ("gt_active_connections", "TCP connections now established", |c| {
+                (c.opened + c.adopted).saturating_sub(c.left)
+            }),
+            ("gt_closing_connections", "TCP connections now between established and closed", |c| {
+                c.left.saturating_sub(c.closed)
+            }),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (_, labels, lane) in scrape.counted.iter().flat_map(Counted::lanes) {
+                let value = i64::try_from(value(lane)).unwrap_or(i64::MAX);
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        self.encode_resets(&scrape, &mut encoder)?;
+        let mut family = encoder.encode_descriptor(
+            "gt_inflight_cuts",
+            "Connections that ended while a request was in flight, each once, by what proves it",
+            None,
+            MetricType::Counter,
+        )?;
+        for (labels, count) in &scrape.cuts {
+            counter(&mut family, labels, *count)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "gt_rst_during_inflight",
+            "Connections cut with a request in flight on which a TCP reset was sent or received, each once",
+            None,
+            MetricType::Counter,
+        )?;
+        for (labels, count) in &scrape.resets {
+            counter(&mut family, labels, *count)?;
+        }
+        Ok(())
     }
 }
 
 impl Traffic {
-    /// Counts by labels. Two pods of the same name (one deleted, one new) share their series: the sum only
-    /// grows until the old one is forgotten, which Prometheus reads as a counter's reset.
-    fn read(&self) -> Result<Vec<(OwnerLabels, Counters)>, std::fmt::Error> {
-        let mut counts: Vec<(OwnerLabels, Counters)> = Vec::new();
-        for Owner { slot, namespace, pod, uid: _, container } in self.owners.list() {
-            let counters = self.maps.counters(slot).map_err(|error| {
-                tracing::error!(%error, pod, "cannot read a pod's counts");
-                std::fmt::Error
-            })?;
-            let labels = OwnerLabels { namespace, pod, container };
-            match counts.last_mut() {
-                // The list is sorted by these labels.
-                Some((last, sum)) if *last == labels => sum.add(&counters),
-                _ => counts.push((labels, counters)),
-            }
-        }
-        Ok(counts)
-    }
-}
-
-impl Collector for Traffic {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let counts = self.read()?;
-        let mut family = encoder.encode_descriptor(
-            "gt_connections_opened",
-            "TCP connections of the pod that became established, inbound and outbound",
-            None,
-            MetricType::Counter,
-        )?;
-        for (labels, counters) in &counts {
-            ConstCounter::new(counters.opened).encode(family.encode_family(labels)?)?;
-        }
-        let mut family = encoder.encode_descriptor(
-            "gt_connections_closed",
-            "TCP connections of the pod that had been established and are closed",
-            None,
-            MetricType::Counter,
-        )?;
-        for (labels, counters) in &counts {
-            ConstCounter::new(counters.closed).encode(family.encode_family(labels)?)?;
-        }
+    fn encode_resets(&self, scrape: &Scrape, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = encoder.encode_descriptor(
             "gt_rst",
-            "TCP resets the pod sent, and those it received and acted on",
+            "TCP resets sent, and those received and acted on",
             None,
             MetricType::Counter,
         )?;
-        for (labels, counters) in &counts {
-            for (why, count) in RstSent::ALL.into_iter().zip(counters.rst_sent) {
-                let seen = self.sees_no_socket || !matches!(why, RstSent::NoSocket | RstSent::TimeWait);
-                if seen {
-                    let labels = labels.rst("sent", sent_reason(why));
-                    ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        for counted in &scrape.counted {
+            for (lane, labels, counters) in counted.lanes() {
+                for (why, count) in RstSent::ALL.into_iter().zip(counters.rst_sent) {
+                    if count > 0 || self.sent_is_shown(counted, lane, why) {
+                        let labels = RstLabels {
+                            lane: labels.clone(),
+                            direction: "sent",
+                            reason: words::sent_reason(why),
+                        };
+                        counter(&mut family, &labels, count)?;
+                    }
                 }
-            }
-            for (how, count) in RstReceived::ALL.into_iter().zip(counters.rst_received) {
-                let labels = labels.rst("received", received_reason(how));
-                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+                for (how, count) in RstReceived::ALL.into_iter().zip(counters.rst_received) {
+                    let dials = matches!(lane, Lane::Outbound | Lane::Loopback);
+                    if count > 0 || how == RstReceived::Reset || dials {
+                        let labels = RstLabels {
+                            lane: labels.clone(),
+                            direction: "received",
+                            reason: words::received_reason(how),
+                        };
+                        counter(&mut family, &labels, count)?;
+                    }
+                }
             }
         }
         Ok(())

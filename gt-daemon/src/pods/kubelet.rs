@@ -54,6 +54,8 @@ pub fn pods(directory: &Path) -> Result<Vec<Pod>, KubeletError> {
             containers,
             cgroup: None,
             netns: None,
+            ports: Vec::new(),
+            protocol: None,
         });
     }
     pods.sort();

@@ -26,6 +26,26 @@ pub struct Pod {
     pub cgroup: Option<PathBuf>,
     /// A file that stands for its network namespace, where the source knows one.
     pub netns: Option<PathBuf>,
+    /// Inbound ports that are not user traffic, beyond those of every pod.
+    pub ports: Vec<(u16, Class)>,
+    /// What is spoken on its ports of user traffic, where that is declared.
+    pub protocol: Option<Declared>,
+}
+
+/// What an inbound port is for, other than user traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    Health,
+    Admin,
+}
+
+/// A declared protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Declared {
+    Http1,
+    Http2,
+    Tls,
 }
 
 /// A container of a [`Pod`].

@@ -3,14 +3,14 @@
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// A network namespace that cannot go away, nor its inode number to another, while this lives.
 #[derive(Debug)]
 pub struct Netns {
     inode: u32,
-    _held: File,
+    held: File,
 }
 
 impl Netns {
@@ -18,40 +18,66 @@ impl Netns {
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let held = File::open(path)?;
         let inode = u32::try_from(held.metadata()?.ino()).map_err(std::io::Error::other)?;
-        Ok(Self { inode, _held: held })
+        Ok(Self { inode, held })
     }
 
-    /// The namespace of the first readable process below a cgroup directory; `None` when there is none.
+    /// The namespace of the processes at and below cgroup directories: the first that is not the host's, else
+    /// the host's, `None` when no process could be looked at.
     #[must_use]
-    pub fn of_cgroup(directory: &Path, proc: &Path) -> Option<Self> {
-        let pids = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-        for pid in pids.lines().filter(|pid| *pid != "0") {
-            if let Ok(netns) = Self::open(&proc.join(pid).join("ns/net")) {
-                return Some(netns);
+    pub fn of_cgroups(directories: &[PathBuf], proc: &Path, host: u32) -> Option<Self> {
+        let mut fallback = None;
+        for directory in directories {
+            match Self::of_cgroup(directory, proc, host) {
+                Some(netns) if netns.inode != host => return Some(netns),
+                found => fallback = fallback.or(found),
             }
         }
-        fs::read_dir(directory)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .find_map(|entry| Self::of_cgroup(&entry.path(), proc))
+        fallback
     }
 
-    /// Inode number of the host's: that of process 1, in the host's (or a nested node's) pid namespace. Where
+    fn of_cgroup(directory: &Path, proc: &Path, host: u32) -> Option<Self> {
+        let pids = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        let mut fallback = None;
+        for pid in pids.lines().filter(|pid| *pid != "0") {
+            match Self::open(&proc.join(pid).join("ns/net")) {
+                Ok(netns) if netns.inode != host => return Some(netns),
+                Ok(netns) => fallback = Some(netns),
+                Err(_) => {}
+            }
+        }
+        let children: Vec<_> = super::tree::subdirectories(directory).collect();
+        let below = Self::of_cgroups(&children, proc, host);
+        match below {
+            Some(netns) if netns.inode != host => Some(netns),
+            found => fallback.or(found),
+        }
+    }
+
+    /// Another handle of the same namespace.
+    pub fn duplicate(&self) -> std::io::Result<Self> {
+        Ok(Self { inode: self.inode, held: self.held.try_clone()? })
+    }
+
+    /// The host's: that of process 1, in the host's (or a nested node's) pid namespace. Where
     /// process 1 may not be looked at (it holds a capability this process lacks), that of `kthreadd`: kernel
     /// threads stay in the first namespace.
-    pub fn host(proc: &Path) -> std::io::Result<u32> {
+    pub fn host(proc: &Path) -> std::io::Result<Self> {
         match Self::open(&proc.join("1/ns/net")) {
-            Ok(netns) => Ok(netns.inode),
+            Ok(netns) => Ok(netns),
             Err(error) => {
                 let kthreadd = proc.join("2");
                 if fs::read_to_string(kthreadd.join("comm")).is_ok_and(|name| name.trim() == "kthreadd") {
-                    return Ok(Self::open(&kthreadd.join("ns/net"))?.inode);
+                    return Self::open(&kthreadd.join("ns/net"));
                 }
                 Err(error)
             }
         }
+    }
+
+    /// The open file, to enter the namespace by.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.held
     }
 
     /// Inode number, as `ls -L -i` and the kernel's `net.ns.inum` tell it.

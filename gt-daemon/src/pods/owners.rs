@@ -19,6 +19,8 @@ pub struct Owner {
     pub uid: String,
     /// Empty where the container is not known (a socket known by its namespace only).
     pub container: String,
+    /// Whether segments without a socket of its own lead here: they are known by their namespace only.
+    pub by_namespace: bool,
 }
 
 /// A watched pod: its slots, and what in the kernel leads to them.
@@ -35,8 +37,33 @@ pub struct Watched {
     pub netns: Option<Netns>,
     /// Whether the pod was found to live in the host's network namespace.
     pub host_network: bool,
+    /// Ports the kernel programs were told of.
+    pub ports: BTreeSet<u16>,
     /// Since when the source no longer names the pod.
     pub gone: Option<Instant>,
+}
+
+impl Watched {
+    /// A pod of which only the source has told.
+    #[must_use]
+    pub fn new(pod: Pod, slot: Slot) -> Self {
+        Self {
+            pod,
+            slot,
+            containers: BTreeMap::new(),
+            cgroups: BTreeMap::new(),
+            netns: None,
+            host_network: false,
+            ports: BTreeSet::new(),
+            gone: None,
+        }
+    }
+
+    /// Whether anything in the kernel leads to this pod; until then its counts are unknown, not zero.
+    #[must_use]
+    pub fn is_attributed(&self) -> bool {
+        self.netns.is_some() || !self.cgroups.is_empty()
+    }
 }
 
 /// All watched pods by UID, and the free slots.
@@ -49,6 +76,8 @@ pub struct Owners {
 pub(super) struct State {
     pub(super) watched: BTreeMap<String, Watched>,
     free: BTreeSet<Slot>,
+    /// Pods (by UID) and containers (UID/name) that found no slot: told once.
+    pub(super) refused: BTreeSet<String>,
 }
 
 impl State {
@@ -67,22 +96,24 @@ impl Owners {
     #[must_use]
     pub fn new(slots: u32) -> Self {
         let free = (0..slots).filter(|slot| *slot != SELF_CHECK).collect();
-        Self { state: Mutex::new(State { watched: BTreeMap::new(), free }) }
+        Self { state: Mutex::new(State { watched: BTreeMap::new(), free, refused: BTreeSet::new() }) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owners there are now, in the order of namespace, pod and container.
+    /// The owners whose counts are known now, in the order of namespace, pod and container.
     #[must_use]
     pub fn list(&self) -> Vec<Owner> {
         let state = self.lock();
         let mut owners: Vec<_> = state
             .watched
             .values()
+            .filter(|watched| watched.is_attributed())
             .flat_map(|watched| {
                 let owner = |container: &str, slot| Owner {
+                    by_namespace: container.is_empty() && watched.netns.is_some(),
                     slot,
                     namespace: watched.pod.namespace.clone(),
                     pod: watched.pod.name.clone(),

@@ -7,6 +7,9 @@
 //! cgroup = "system.slice/haproxy.service"   # below the cgroup root, or absolute
 //! netns = "/run/netns/lb"                   # optional
 //! uid = "lb-haproxy"                        # optional, default: the name
+//! health_ports = [8404]                      # optional, beyond the daemon's --health-ports
+//! admin_ports = []                           # optional, beyond the daemon's --admin-ports
+//! protocol = "http1"                         # optional: http1, http2 or tls on all other ports
 //! [[pod.container]]                         # optional
 //! name = "haproxy"
 //! cgroup = "system.slice/haproxy.service/main"
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Container, Pod};
+use super::{Class, Container, Declared, Pod};
 
 /// Why the file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,11 @@ struct Entry {
     uid: Option<String>,
     cgroup: Option<PathBuf>,
     netns: Option<PathBuf>,
+    #[serde(default)]
+    health_ports: Vec<u16>,
+    #[serde(default)]
+    admin_ports: Vec<u16>,
+    protocol: Option<Declared>,
     #[serde(default)]
     container: Vec<ContainerEntry>,
 }
@@ -89,6 +97,13 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
                 .collect(),
             cgroup: entry.cgroup,
             netns: entry.netns,
+            ports: entry
+                .health_ports
+                .into_iter()
+                .map(|port| (port, Class::Health))
+                .chain(entry.admin_ports.into_iter().map(|port| (port, Class::Admin)))
+                .collect(),
+            protocol: entry.protocol,
         });
     }
     Ok(pods)
@@ -112,6 +127,13 @@ mod tests {
         .unwrap();
         assert_eq!(pods[0].uid, "b");
         assert_eq!(pods[0].containers[0].cgroup.as_deref(), Some(Path::new("x/y/z")));
+        let declared = parse(
+            Path::new("pods.toml"),
+            "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nhealth_ports=[1]\nadmin_ports=[2]\nprotocol='http2'\n",
+        )
+        .unwrap();
+        assert_eq!(declared[0].ports, [(1, Class::Health), (2, Class::Admin)]);
+        assert_eq!(declared[0].protocol, Some(Declared::Http2));
         assert!(parse(Path::new("pods.toml"), "").unwrap().is_empty());
     }
 
@@ -122,6 +144,7 @@ mod tests {
             ("[[pod]]\nname='b'\n", "namespace"),
             ("[[pod]]\nnamespace='a'\nname='b'\n", "neither its cgroup nor its netns"),
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroop='x'\n", "cgroop"),
+            ("[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nprotocol='spdy'", "spdy"),
             ("not toml", "expected"),
             (
                 "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\n[[pod]]\nnamespace='a'\nname='b'\nnetns='y'",

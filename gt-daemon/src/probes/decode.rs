@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use gt_common::{
+    connection::{ADOPTED, Evidence, HcState, How, Lane, Phase, Protocol},
     counters::{RstReceived, RstSent},
     event::{Event, Kind},
     owner::Slot,
@@ -13,6 +14,12 @@ use gt_common::{
 pub enum What {
     RstSent(RstSent),
     RstReceived(RstReceived),
+    /// An established connection began to end.
+    Teardown(How),
+    /// The last RST received on this socket was none after all.
+    NoRstReceived,
+    /// A socket changed its state, from and to (numbers of include/net/tcp_states.h).
+    State(u8, u8),
 }
 
 /// An event of a watched owner.
@@ -22,6 +29,7 @@ pub struct Observed {
     pub time_ns: u64,
     pub what: What,
     pub slot: Slot,
+    pub lane: Lane,
     /// The connection's ends; IPv4-mapped IPv6 addresses are shown as IPv4.
     pub local: SocketAddr,
     pub remote: SocketAddr,
@@ -29,6 +37,34 @@ pub struct Observed {
     pub socket: Option<u64>,
     /// Inode number of the network namespace; `None` when unknown.
     pub netns: Option<u32>,
+    /// What is known of the connection; `None` when it is in no table.
+    pub connection: Option<Known>,
+}
+
+/// A connection of the table at the moment of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// When it was taken into the table, `CLOCK_MONOTONIC` nanoseconds.
+    pub since_ns: u64,
+    /// Whether it had been open before.
+    pub adopted: bool,
+    /// When the application last read; `None` for never or unknown.
+    pub read_ns: Option<u64>,
+    pub protocol: Protocol,
+    /// The judgement, frozen at the teardown.
+    pub how: How,
+    pub phase: Phase,
+    pub evidence: Evidence,
+    pub hc: HcState,
+    /// Bytes of the connection's life, retransmissions included for those sent.
+    pub received: u64,
+    pub sent: u64,
+    /// Bytes at the teardown, all zero for other events.
+    pub unread: u32,
+    pub unsent: u32,
+    pub unacked: u32,
+    /// `jiffies` between the last data sent and the teardown.
+    pub since_sent: u32,
 }
 
 /// Why bytes are no event.
@@ -42,6 +78,8 @@ pub enum DecodeError {
     Detail { kind: u8, detail: u8 },
     #[error("unknown address family {0}")]
     Family(u8),
+    #[error("unknown {what} {value}")]
+    Value { what: &'static str, value: u8 },
 }
 
 /// Decodes one record of the ring buffer, in the byte order of this machine.
@@ -58,16 +96,53 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
     let remote: [u8; 16] = fields.take();
     let local_port = u16::from_ne_bytes(fields.take());
     let remote_port = u16::from_ne_bytes(fields.take());
-    let [kind, detail, family, _state] = fields.take();
+    let [kind, detail, family, state] = fields.take();
+    let since_ns = u64::from_ne_bytes(fields.take());
+    let read_ns = u64::from_ne_bytes(fields.take());
+    let received = u64::from_ne_bytes(fields.take());
+    let sent = u64::from_ne_bytes(fields.take());
+    let unread = u32::from_ne_bytes(fields.take());
+    let unsent = u32::from_ne_bytes(fields.take());
+    let unacked = u32::from_ne_bytes(fields.take());
+    let since_sent = u32::from_ne_bytes(fields.take());
+    let [lane, protocol, phase, how, evidence, hc, flags, _reserved] = fields.take();
+    let known = Known {
+        since_ns,
+        adopted: flags & ADOPTED != 0,
+        read_ns: (read_ns != 0).then_some(read_ns),
+        protocol: number("protocol", &Protocol::ALL, protocol)?,
+        how: number("teardown", &HOW, how)?,
+        phase: number("phase", &Phase::ALL, phase)?,
+        evidence: number("evidence", &EVIDENCE, evidence)?,
+        hc: number("hc state", &HcState::ALL, hc)?,
+        received,
+        sent,
+        unread,
+        unsent,
+        unacked,
+        since_sent,
+    };
     Ok(Observed {
         time_ns,
-        what: what(kind, detail)?,
+        what: what(kind, detail, state)?,
         slot,
+        lane: number("lane", &Lane::ALL, lane)?,
         local: SocketAddr::new(address(family, local)?, local_port),
         remote: SocketAddr::new(address(family, remote)?, remote_port),
         socket: (socket != 0).then_some(socket),
         netns: (netns != 0).then_some(netns),
+        connection: (since_ns != 0).then_some(known),
     })
+}
+
+/// In the order of their numbers.
+const HOW: [How; 7] =
+    [How::None, How::FinReceived, How::FinSent, How::RstReceived, How::RstSent, How::Timeout, How::Pending];
+const EVIDENCE: [Evidence; 3] = [Evidence::None, Evidence::Socket, Evidence::Possible];
+
+/// The value of an enum by its number, which is its place.
+fn number<T: Copy>(what: &'static str, all: &[T], value: u8) -> Result<T, DecodeError> {
+    all.get(usize::from(value)).copied().ok_or(DecodeError::Value { what, value })
 }
 
 /// The fields of an [`Event`] in their order; the length has been checked.
@@ -84,7 +159,7 @@ impl Fields<'_> {
     }
 }
 
-fn what(kind: u8, detail: u8) -> Result<What, DecodeError> {
+fn what(kind: u8, detail: u8, state: u8) -> Result<What, DecodeError> {
     let unknown = DecodeError::Detail { kind, detail };
     match kind {
         kind if kind == Kind::RstSent as u8 => {
@@ -95,6 +170,9 @@ fn what(kind: u8, detail: u8) -> Result<What, DecodeError> {
             .find(|how| *how as u8 == detail)
             .map(What::RstReceived)
             .ok_or(unknown),
+        kind if kind == Kind::Teardown as u8 => number("teardown", &HOW, detail).map(What::Teardown),
+        kind if kind == Kind::NoRstReceived as u8 => Ok(What::NoRstReceived),
+        kind if kind == Kind::State as u8 => Ok(What::State(state, detail)),
         kind => Err(DecodeError::Kind(kind)),
     }
 }
@@ -134,6 +212,22 @@ mod tests {
             detail: RstSent::NoSocket as u8,
             family: 2,
             state: 0,
+            since_ns: 0,
+            read_ns: 0,
+            received: 0,
+            sent: 0,
+            unread: 0,
+            unsent: 0,
+            unacked: 0,
+            since_sent: 0,
+            lane: 0,
+            protocol: 0,
+            phase: 0,
+            how: 0,
+            evidence: 0,
+            hc: 0,
+            flags: 0,
+            reserved: 0,
         }
     }
 
@@ -148,6 +242,14 @@ mod tests {
         bytes.extend(event.local_port.to_ne_bytes());
         bytes.extend(event.remote_port.to_ne_bytes());
         bytes.extend([event.kind, event.detail, event.family, event.state]);
+        for wide in [event.since_ns, event.read_ns, event.received, event.sent] {
+            bytes.extend(wide.to_ne_bytes());
+        }
+        for word in [event.unread, event.unsent, event.unacked, event.since_sent] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend([event.lane, event.protocol, event.phase, event.how]);
+        bytes.extend([event.evidence, event.hc, event.flags, event.reserved]);
         bytes
     }
 
@@ -162,6 +264,42 @@ mod tests {
         assert_eq!(observed.what, What::RstSent(RstSent::NoSocket));
         assert_eq!(observed.local.to_string(), "10.0.0.2:8080");
         assert_eq!(observed.remote.to_string(), "0.0.0.0:40000");
+        assert_eq!(observed.connection, None);
+    }
+
+    /// Exercises the fields of a teardown, so that the judgement arrives as it was made.
+    #[test]
+    fn teardowns() {
+        let torn = Event {
+            kind: Kind::Teardown as u8,
+            detail: How::FinReceived as u8,
+            since_ns: 1,
+            read_ns: 2,
+            received: 3,
+            sent: 4,
+            unread: 5,
+            unsent: 6,
+            unacked: 7,
+            since_sent: 8,
+            lane: Lane::Outbound as u8,
+            protocol: Protocol::Tls as u8,
+            phase: Phase::Awaiting as u8,
+            how: How::FinReceived as u8,
+            evidence: Evidence::Possible as u8,
+            hc: HcState::Closing as u8,
+            flags: ADOPTED,
+            ..event()
+        };
+        let observed = decode(&bytes(&torn)).unwrap();
+        assert_eq!(observed.what, What::Teardown(How::FinReceived));
+        assert_eq!(observed.lane, Lane::Outbound);
+        let known = observed.connection.unwrap();
+        assert_eq!((known.since_ns, known.read_ns, known.received, known.sent), (1, Some(2), 3, 4));
+        assert_eq!((known.unread, known.unsent, known.unacked, known.since_sent), (5, 6, 7, 8));
+        assert_eq!((known.protocol, known.phase), (Protocol::Tls, Phase::Awaiting));
+        assert_eq!((known.evidence, known.hc, known.adopted), (Evidence::Possible, HcState::Closing, true));
+        let unknown = decode(&bytes(&Event { phase: 6, ..torn }));
+        assert_eq!(unknown, Err(DecodeError::Value { what: "phase", value: 6 }));
     }
 
     /// Exercises IPv6 and IPv4-mapped addresses, so that a mapped peer reads as the IPv4 peer it is.
@@ -195,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn any_event_of_the_right_size(bytes in proptest::collection::vec(any::<u8>(), 64)) {
+        fn any_event_of_the_right_size(bytes in proptest::collection::vec(any::<u8>(), 120)) {
             let _refused_or_not = decode(&bytes);
         }
     }

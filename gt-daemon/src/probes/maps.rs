@@ -1,18 +1,20 @@
-//! The kernel programs' maps: owners go in, counts come out.
+//! The kernel programs' maps: owners and facts go in, connections and counts come out.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use aya::{
     Ebpf,
-    maps::{HashMap, MapData, MapError, PerCpuArray, PerCpuValues},
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, PerCpuValues},
     util::nr_cpus,
 };
 use gt_common::{
+    connection::{CLOSED, Connection, CutKey, LEFT, Lane, PodFacts, port_key},
     counters::{Counters, Losses},
-    owner::Slot,
+    owner::{Owner, Slot},
 };
 
 use super::ProbeError;
@@ -22,8 +24,22 @@ pub struct Maps {
     slots: u32,
     counters: Mutex<PerCpuArray<MapData, Counters>>,
     losses: PerCpuArray<MapData, Losses>,
-    cgroups: Mutex<HashMap<MapData, u64, Slot>>,
-    namespaces: Mutex<HashMap<MapData, u32, Slot>>,
+    cgroups: Mutex<HashMap<MapData, u64, Owner>>,
+    namespaces: Mutex<HashMap<MapData, u32, Owner>>,
+    connections: Mutex<HashMap<MapData, u64, Connection>>,
+    cuts: Mutex<HashMap<MapData, CutKey, u64>>,
+    ports: Mutex<HashMap<MapData, u64, u32>>,
+    pods: Mutex<Array<MapData, PodFacts>>,
+    pass: Mutex<Array<MapData, u32>>,
+    /// What the reconciliation found out and the kernel programs did not see.
+    corrections: Mutex<BTreeMap<(Slot, u8), Correction>>,
+}
+
+/// Ends of connections that no hook told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Correction {
+    pub left: u64,
+    pub closed: u64,
 }
 
 impl fmt::Debug for Maps {
@@ -40,6 +56,12 @@ impl Maps {
             losses: take(ebpf, "LOSSES")?,
             cgroups: Mutex::new(take(ebpf, "CGROUP_OWNER")?),
             namespaces: Mutex::new(take(ebpf, "NETNS_OWNER")?),
+            connections: Mutex::new(take(ebpf, "CONNECTIONS")?),
+            cuts: Mutex::new(take(ebpf, "CUTS")?),
+            ports: Mutex::new(take(ebpf, "PORTS")?),
+            pods: Mutex::new(take(ebpf, "PODS")?),
+            pass: Mutex::new(take(ebpf, "PASS")?),
+            corrections: Mutex::default(),
         })
     }
 
@@ -49,38 +71,117 @@ impl Maps {
         self.slots
     }
 
-    /// An owner's counts, summed over all CPUs.
+    /// An owner's counts, summed over all CPUs, with what the reconciliation has corrected.
     pub fn counters(&self, slot: Slot) -> Result<Counters, ProbeError> {
         let mut sum = Counters::default();
         let values = lock(&self.counters).get(&slot, 0).map_err(failed("COUNTERS"))?;
         values.iter().for_each(|part| sum.add(part));
+        let corrections = lock(&self.corrections);
+        for (lane, counters) in Lane::ALL.into_iter().zip(&mut sum.lanes) {
+            if let Some(correction) = corrections.get(&(slot, lane as u8)) {
+                counters.left += correction.left;
+                counters.closed += correction.closed;
+            }
+        }
         Ok(sum)
-    }
-
-    /// Sets an owner's counts to zero, before its slot goes to another owner.
-    pub fn reset(&self, slot: Slot) -> Result<(), ProbeError> {
-        let cpus = nr_cpus().map_err(|(_, error)| ProbeError::Map {
-            name: "COUNTERS",
-            source: Box::new(MapError::IoError(error)),
-        })?;
-        let zero = PerCpuValues::try_from(vec![Counters::default(); cpus]).map_err(|error| {
-            ProbeError::Map { name: "COUNTERS", source: Box::new(MapError::IoError(error)) }
-        })?;
-        lock(&self.counters).set(slot, zero, 0).map_err(failed("COUNTERS"))
     }
 
     /// What the kernel programs could not do, summed over all CPUs.
     pub fn losses(&self) -> Result<Losses, ProbeError> {
         let values = self.losses.get(&0, 0).map_err(failed("LOSSES"))?;
-        Ok(values.iter().fold(Losses::default(), |sum, part| Losses {
-            ring_full: sum.ring_full + part.ring_full,
-            kernel_read: sum.kernel_read + part.kernel_read,
-        }))
+        let mut sum = Losses::default();
+        values.iter().for_each(|part| sum.add(part));
+        Ok(sum)
+    }
+
+    /// All cuts and RSTs during requests in flight, by what they are counted by.
+    pub fn cuts(&self) -> Result<BTreeMap<CutKey, u64>, ProbeError> {
+        lock(&self.cuts).iter().collect::<Result<_, _>>().map_err(failed("CUTS"))
+    }
+
+    /// Connections in the table, with their socket's kernel address. One that ends meanwhile may be missing.
+    pub fn connections(&self) -> Result<Vec<(u64, Connection)>, ProbeError> {
+        let connections = lock(&self.connections);
+        let mut found = Vec::new();
+        for entry in connections.iter() {
+            match entry {
+                Ok(entry) => found.push(entry),
+                Err(MapError::KeyNotFound) => {}
+                Err(error) => return Err(failed("CONNECTIONS")(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes an entry out that a pass of the iterator did not see, unless it has become another connection;
+    /// counts the end that no hook told of. Whether it was taken out.
+    pub fn correct(&self, socket: u64, expected: &Connection) -> Result<bool, ProbeError> {
+        let mut connections = lock(&self.connections);
+        let current = match connections.get(&socket, 0) {
+            Ok(current) => current,
+            Err(MapError::KeyNotFound) => return Ok(false),
+            Err(error) => return Err(failed("CONNECTIONS")(error)),
+        };
+        if current.since_ns != expected.since_ns || current.seen != expected.seen {
+            return Ok(false);
+        }
+        absent_is_fine(connections.remove(&socket)).map_err(failed("CONNECTIONS"))?;
+        let mut corrections = lock(&self.corrections);
+        let correction = corrections.entry((current.slot, current.lane)).or_default();
+        correction.left += u64::from(current.flags & LEFT == 0);
+        correction.closed += u64::from(current.flags & CLOSED == 0);
+        Ok(true)
+    }
+
+    /// Number of the iterator's pass that is about to run.
+    pub(super) fn set_pass(&self, pass: u32) -> Result<(), ProbeError> {
+        lock(&self.pass).set(0, pass, 0).map_err(failed("PASS"))
+    }
+
+    /// Prepares slots for another owner: no connection, cut or count of the last one is left.
+    pub fn reset(&self, slots: &[Slot]) -> Result<(), ProbeError> {
+        for (socket, connection) in self.connections()? {
+            if slots.contains(&connection.slot) || slots.contains(&connection.pod) {
+                absent_is_fine(lock(&self.connections).remove(&socket)).map_err(failed("CONNECTIONS"))?;
+            }
+        }
+        for key in self.cuts()?.into_keys().filter(|key| slots.contains(&key.slot)) {
+            absent_is_fine(lock(&self.cuts).remove(&key)).map_err(failed("CUTS"))?;
+        }
+        lock(&self.corrections).retain(|(slot, _), _| !slots.contains(slot));
+        for slot in slots {
+            self.zero(*slot)?;
+            self.tell(*slot, PodFacts::default())?;
+        }
+        Ok(())
+    }
+
+    fn zero(&self, slot: Slot) -> Result<(), ProbeError> {
+        let failed = |error| ProbeError::Map { name: "COUNTERS", source: Box::new(error) };
+        let cpus = nr_cpus().map_err(|(_, error)| failed(MapError::IoError(error)))?;
+        let zeros = PerCpuValues::try_from(vec![Counters::default(); cpus])
+            .map_err(|error| failed(MapError::IoError(error)))?;
+        lock(&self.counters).set(slot, zeros, 0).map_err(failed)
+    }
+
+    /// Tells the kernel programs what is known of a pod.
+    pub fn tell(&self, pod: Slot, facts: PodFacts) -> Result<(), ProbeError> {
+        lock(&self.pods).set(pod, facts, 0).map_err(failed("PODS"))
+    }
+
+    /// Makes an inbound port of a pod one of health or admin.
+    pub fn class(&self, pod: Slot, port: u16, lane: Lane) -> Result<(), ProbeError> {
+        lock(&self.ports).insert(port_key(pod, port), lane as u32, 0).map_err(failed("PORTS"))
+    }
+
+    /// Makes an inbound port of a pod one of user traffic again.
+    pub fn declass(&self, pod: Slot, port: u16) -> Result<(), ProbeError> {
+        absent_is_fine(lock(&self.ports).remove(&port_key(pod, port))).map_err(failed("PORTS"))
     }
 
     /// Makes a cgroup's sockets an owner's.
-    pub fn own_cgroup(&self, id: u64, slot: Slot) -> Result<(), ProbeError> {
-        lock(&self.cgroups).insert(id, slot, 0).map_err(failed("CGROUP_OWNER"))
+    pub fn own_cgroup(&self, id: u64, owner: Owner) -> Result<(), ProbeError> {
+        lock(&self.cgroups).insert(id, owner, 0).map_err(failed("CGROUP_OWNER"))
     }
 
     /// A cgroup's sockets belong to nobody any more.
@@ -89,8 +190,20 @@ impl Maps {
     }
 
     /// Makes a network namespace's sockets an owner's, where their cgroup says nothing.
-    pub fn own_namespace(&self, inode: u32, slot: Slot) -> Result<(), ProbeError> {
-        lock(&self.namespaces).insert(inode, slot, 0).map_err(failed("NETNS_OWNER"))
+    pub fn own_namespace(&self, inode: u32, owner: Owner) -> Result<(), ProbeError> {
+        lock(&self.namespaces).insert(inode, owner, 0).map_err(failed("NETNS_OWNER"))
+    }
+
+    /// The owner of a network namespace's sockets.
+    #[must_use]
+    pub fn owner_of_namespace(&self, inode: u32) -> Option<Owner> {
+        lock(&self.namespaces).get(&inode, 0).ok()
+    }
+
+    /// Slots of the pods that have a network namespace of their own.
+    #[must_use]
+    pub fn namespace_slots(&self) -> BTreeSet<Slot> {
+        lock(&self.namespaces).iter().flatten().map(|(_, owner)| owner.pod).collect()
     }
 
     /// A network namespace's sockets belong to nobody any more.

@@ -3,6 +3,7 @@
 //! Owns: everything of gt that lives in the kernel; dropping [`Probes`] detaches and unloads all of it.
 //! Refuses: to decide which hook to use (that is [`kernel::plan`](crate::kernel::plan)).
 
+pub mod adopt;
 pub mod decode;
 pub mod events;
 pub mod maps;
@@ -14,7 +15,9 @@ use aya::{
     Btf, Ebpf, EbpfLoader, VerifierLogLevel,
     programs::{BtfTracePoint, KProbe, ProgramError},
 };
+use aya_log::EbpfLogger;
 use gt_common::{config::Config, layout::KernelLayout};
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use sha2::{Digest as _, Sha256};
 
 use self::{events::Events, maps::Maps};
@@ -53,6 +56,8 @@ pub struct LoadOptions {
     pub config: Config,
     /// Owners that can be told apart.
     pub slots: u32,
+    /// Connections of watched pods that can be open at a time.
+    pub connections: u32,
     /// Forward the kernel side's debug messages.
     pub debug: bool,
 }
@@ -63,11 +68,14 @@ pub struct Probes {
     types: Btf,
     maps: Arc<Maps>,
     attached: BTreeMap<Question, Backend>,
+    pass: u32,
 }
 
 impl Probes {
     /// Loads the object and makes its maps; attaches nothing yet.
     pub fn load(options: &LoadOptions) -> Result<(Self, Events), ProbeError> {
+        // Before 5.11 maps count against this limit; where it cannot be raised, loading tells.
+        let _told_by_the_load = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
         let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types(Box::new(error)))?;
         let log_level = if options.debug { u8::MAX } else { 0 };
         let mut ebpf = EbpfLoader::new()
@@ -78,12 +86,15 @@ impl Probes {
             .map_max_entries("COUNTERS", options.slots)
             .map_max_entries("CGROUP_OWNER", options.slots.saturating_mul(4))
             .map_max_entries("NETNS_OWNER", options.slots)
+            .map_max_entries("PODS", options.slots)
+            .map_max_entries("PORTS", options.slots.saturating_mul(16))
+            .map_max_entries("CONNECTIONS", options.connections)
             .verifier_log_level(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)
             .load(OBJECT)
             .map_err(|error| ProbeError::Object(Box::new(error)))?;
         let maps = Arc::new(Maps::take(&mut ebpf, options.slots)?);
         let events = Events::take(&mut ebpf)?;
-        Ok((Self { ebpf, types, maps, attached: BTreeMap::new() }, events))
+        Ok((Self { ebpf, types, maps, attached: BTreeMap::new(), pass: 0 }, events))
     }
 
     /// The programs' maps.
@@ -92,9 +103,9 @@ impl Probes {
         Arc::clone(&self.maps)
     }
 
-    /// The loaded programs, for their debug messages.
-    pub fn ebpf(&mut self) -> &mut Ebpf {
-        &mut self.ebpf
+    /// The kernel side's debug messages, which go to the log.
+    pub fn messages(&mut self) -> Result<EbpfLogger<&'static dyn log::Log>, aya_log::Error> {
+        EbpfLogger::init(&mut self.ebpf)
     }
 
     /// Which backend answers each question now.

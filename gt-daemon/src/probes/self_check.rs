@@ -2,7 +2,7 @@
 //! its own, and compares what the kernel programs counted with what it did.
 
 use std::{
-    io::Read as _,
+    io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::fs::MetadataExt as _,
     thread,
@@ -10,8 +10,9 @@ use std::{
 };
 
 use gt_common::{
-    counters::{Counters, RstReceived, RstSent},
-    owner::SELF_CHECK,
+    connection::{CLOSED, Connection, READ},
+    counters::{LaneCounters, RstReceived, RstSent},
+    owner::{Owner, SELF_CHECK},
 };
 use nix::{
     libc::linger,
@@ -72,7 +73,7 @@ fn in_own_namespace(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>
     let inode = std::fs::metadata("/proc/thread-self/ns/net").map_err(SelfCheckError::Namespace)?.ino();
     let inode = u32::try_from(inode)
         .map_err(|_| SelfCheckError::Namespace(std::io::Error::other("inode number out of range")))?;
-    maps.own_namespace(inode, SELF_CHECK)?;
+    maps.own_namespace(inode, Owner { slot: SELF_CHECK, pod: SELF_CHECK })?;
     let result = converse(maps, expectation);
     maps.disown_namespace(inode)?;
     result
@@ -80,7 +81,8 @@ fn in_own_namespace(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>
 
 fn converse(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>, SelfCheckError> {
     let mut missed = check(maps, IpAddr::V4(Ipv4Addr::LOCALHOST), expectation)?;
-    if expectation.ipv6 {
+    // IPv6 may be built in and switched off (net.ipv6.conf.all.disable_ipv6).
+    if expectation.ipv6 && TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
         for miss in check(maps, IpAddr::V6(Ipv6Addr::LOCALHOST), expectation)? {
             if !missed.iter().any(|known| known.part == miss.part) {
                 missed.push(miss);
@@ -92,13 +94,16 @@ fn converse(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>, SelfCh
 
 /// One close, one reset, one refusal.
 fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<Missed>, SelfCheckError> {
-    let before = maps.counters(SELF_CHECK)?;
+    let before = maps.counters(SELF_CHECK)?.total();
     let socket = |what| move |source| SelfCheckError::Socket { what, source };
     let listener = TcpListener::bind(SocketAddr::new(address, 0)).map_err(socket("listen"))?;
     let target = listener.local_addr().map_err(socket("listen"))?;
 
-    let client = TcpStream::connect(target).map_err(socket("connect"))?;
+    let mut client = TcpStream::connect(target).map_err(socket("connect"))?;
     let (mut server, _) = listener.accept().map_err(socket("accept"))?;
+    client.write_all(b"x").map_err(socket("write"))?;
+    server.read_exact(&mut [0]).map_err(socket("read"))?;
+    let reads = entries(maps)?.iter().filter(|connection| connection.flags & READ != 0).count() as u64;
     drop(client);
     server.set_read_timeout(Some(PATIENCE)).map_err(socket("read"))?;
     let _end_of_stream = server.read(&mut [0]).map_err(socket("read"))?;
@@ -116,8 +121,8 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
     let parts = parts(address, expectation);
     let deadline = Instant::now() + PATIENCE;
     let missed = loop {
-        let after = maps.counters(SELF_CHECK)?;
-        let missed: Vec<_> = parts
+        let after = maps.counters(SELF_CHECK)?.total();
+        let mut missed: Vec<_> = parts
             .iter()
             .filter_map(|part| {
                 let seen = (part.count)(&after) - (part.count)(&before);
@@ -129,6 +134,16 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
                 })
             })
             .collect();
+        if reads < 1 {
+            missed.push(Missed { question: Question::Read, part: "a read", expected: 1, seen: reads });
+        }
+        // One end of the second connection is still open: whatever else is in the table should be gone.
+        let left_over =
+            entries(maps)?.iter().filter(|connection| connection.flags & CLOSED != 0).count() as u64;
+        if left_over > 1 {
+            let part = "sockets that are gone (left in the table)";
+            missed.push(Missed { question: Question::SocketEnd, part, expected: 0, seen: left_over });
+        }
         if missed.is_empty() || Instant::now() > deadline {
             break missed;
         }
@@ -138,12 +153,18 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
     Ok(missed)
 }
 
+/// The self-check's connections in the table.
+fn entries(maps: &Maps) -> Result<Vec<Connection>, ProbeError> {
+    let all = maps.connections()?;
+    Ok(all.into_iter().map(|(_, connection)| connection).filter(|c| c.slot == SELF_CHECK).collect())
+}
+
 /// A count that a conversation must raise.
 struct Part {
     question: Question,
     name: &'static str,
     expected: u64,
-    count: fn(&Counters) -> u64,
+    count: fn(&LaneCounters) -> u64,
 }
 
 fn parts(address: IpAddr, expectation: Expectation) -> Vec<Part> {

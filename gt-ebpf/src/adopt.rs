@@ -1,0 +1,79 @@
+//! Which connections are there already? An iterator over the TCP sockets of one network namespace, which the
+//! daemon runs inside that namespace: after it has attached, and again and again to check the table.
+
+use aya_ebpf::{
+    EbpfContext,
+    cty::c_void,
+    macros::map,
+    maps::{Array, LruHashMap},
+};
+use gt_common::connection::listen_key;
+
+use crate::{
+    connections,
+    layout::offset,
+    mem::{Mem, Probed},
+    owner,
+};
+
+/// Number of the pass that is running; written by the daemon.
+#[map]
+static PASS: Array<u32> = Array::with_max_entries(1, 0);
+
+/// Ports somebody listens on, by namespace: an established connection on one of them was accepted. The
+/// iterator shows listening sockets first (`tcp_seek_last_pos`, net/ipv4/tcp_ipv4.c).
+#[map]
+static LISTENING: LruHashMap<u64, u8> = LruHashMap::with_max_entries(8192, 0);
+
+const ESTABLISHED: u8 = 1;
+const FIN_WAIT1: u8 = 4;
+const FIN_WAIT2: u8 = 5;
+const CLOSE_WAIT: u8 = 8;
+const LAST_ACK: u8 = 9;
+const LISTEN: u8 = 10;
+const CLOSING: u8 = 11;
+
+/// `struct bpf_iter__tcp { struct bpf_iter_meta *meta; struct sock_common *sk_common; uid_t uid; }`,
+/// net/ipv4/tcp_ipv4.c, 5.9 to 6.18.
+struct IterContext(*mut c_void);
+
+impl EbpfContext for IterContext {
+    fn as_ptr(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/tcp")]
+fn iter_tcp(context: *mut c_void) -> i32 {
+    let context = IterContext(context);
+    let sk = unsafe { *context.as_ptr().cast::<*const u8>().add(1) };
+    if !sk.is_null() {
+        visit(sk);
+    }
+    0
+}
+
+#[inline(always)]
+fn visit(sk: *const u8) {
+    let Some(state) = Probed::read::<u8>(sk, offset!(sk_state)) else { return };
+    let netns = owner::socket_netns::<Probed>(sk);
+    let port = Probed::read::<u16>(sk, offset!(sk_num)).unwrap_or(0);
+    if state == LISTEN {
+        let _an_old_entry_may_go = LISTENING.insert(listen_key(netns, port), 1, 0);
+        return;
+    }
+    let left = match state {
+        ESTABLISHED => false,
+        FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT | LAST_ACK | CLOSING => true,
+        _ => return,
+    };
+    let pass = PASS.get(0).copied().unwrap_or(0);
+    if let Some(connection) = connections::find(sk) {
+        connection.seen = pass;
+        return;
+    }
+    let Some(owner) = owner::of_socket(sk, state, netns) else { return };
+    let inbound = unsafe { LISTENING.get(listen_key(netns, port)) }.is_some();
+    connections::adopt(sk, &owner, inbound, left, pass);
+}

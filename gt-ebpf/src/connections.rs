@@ -1,0 +1,171 @@
+//! The table of connections of watched pods: from ESTABLISHED until the socket is destroyed.
+
+use aya_ebpf::{
+    helpers::bpf_ktime_get_ns,
+    macros::map,
+    maps::{Array, HashMap},
+};
+use gt_common::{
+    connection::{
+        CLOSED, Connection, Evidence, HcState, How, LEFT, Lane, Phase, PodFacts, Protocol, port_key,
+    },
+    layout::ABSENT,
+    owner::{DEFAULT_SLOTS, Owner, Slot},
+};
+
+use crate::{
+    counters::{count, lost},
+    event::AF_INET6,
+    layout::offset,
+    mem::{Mem, Probed},
+};
+
+#[map]
+static CONNECTIONS: HashMap<u64, Connection> = HashMap::with_max_entries(131_072, 0);
+
+/// Lanes of inbound ports that are not [`Lane::Data`], by [`port_key`].
+#[map]
+static PORTS: HashMap<u64, u32> = HashMap::with_max_entries(16 * DEFAULT_SLOTS, 0);
+
+#[map]
+static PODS: Array<PodFacts> = Array::with_max_entries(DEFAULT_SLOTS, 0);
+
+/// A connection of a watched pod; a miss costs one look-up.
+#[inline(always)]
+pub(crate) fn find(sk: *const u8) -> Option<&'static mut Connection> {
+    CONNECTIONS.get_ptr_mut(sk as u64).map(|connection| unsafe { &mut *connection })
+}
+
+/// Facts of a pod, as the daemon last told them.
+#[inline(always)]
+pub(crate) fn facts(pod: Slot) -> PodFacts {
+    PODS.get(pod).copied().unwrap_or_default()
+}
+
+/// The lane of an inbound port.
+#[inline(always)]
+pub(crate) fn inbound_lane(pod: Slot, port: u16) -> Lane {
+    match unsafe { PORTS.get(port_key(pod, port)) } {
+        Some(lane) if *lane == Lane::Health as u32 => Lane::Health,
+        Some(lane) if *lane == Lane::Admin as u32 => Lane::Admin,
+        _ => Lane::Data,
+    }
+}
+
+/// The lane of a socket whose direction is known.
+#[inline(always)]
+pub(crate) fn lane(sk: *const u8, pod: Slot, inbound: bool) -> Lane {
+    if is_loopback(sk) {
+        return Lane::Loopback;
+    }
+    if inbound {
+        return inbound_lane(pod, Probed::read::<u16>(sk, offset!(sk_num)).unwrap_or(0));
+    }
+    Lane::Outbound
+}
+
+/// Whether both ends are the same host: a loopback address, or the same address twice.
+#[inline(always)]
+fn is_loopback(sk: *const u8) -> bool {
+    let family = Probed::read::<u16>(sk, offset!(sk_family)).unwrap_or(0);
+    if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
+        let remote = Probed::read::<[u64; 2]>(sk, offset!(sk_v6_daddr)).unwrap_or_default();
+        let local = Probed::read::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr)).unwrap_or_default();
+        // ::1, and 127.0.0.0/8 mapped.
+        let low = u64::from_be(remote[1]);
+        let is_one = remote[0] == 0 && low == 1;
+        let is_mapped = remote[0] == 0 && low >> 24 == 0x00ff_ff7f;
+        return is_one || is_mapped || (remote[0] == local[0] && remote[1] == local[1]);
+    }
+    let remote = Probed::read::<u32>(sk, offset!(sk_daddr)).unwrap_or(0);
+    let local = Probed::read::<u32>(sk, offset!(sk_rcv_saddr)).unwrap_or(0);
+    u32::from_be(remote) >> 24 == 127 || remote == local
+}
+
+/// What is entered for a new connection.
+#[inline(always)]
+fn entry(sk: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> Connection {
+    Connection {
+        since_ns: unsafe { bpf_ktime_get_ns() },
+        read_ns: 0,
+        read_jiffies: 0,
+        read_copied: Probed::read::<u32>(sk, offset!(tcp_copied_seq)).unwrap_or(0),
+        read_written: Probed::read::<u32>(sk, offset!(tcp_write_seq)).unwrap_or(0),
+        slot: owner.slot,
+        pod: owner.pod,
+        seen: 0,
+        lane: lane as u8,
+        protocol,
+        flags,
+        how: How::None as u8,
+        phase: Phase::Unknown as u8,
+        evidence: Evidence::None as u8,
+        hc: HcState::Unknown as u8,
+        reserved: 0,
+    }
+}
+
+/// Enters a connection that has just become established. A left-over entry at the same address (a socket that
+/// was disconnected and used again) is closed first.
+#[inline(always)]
+pub(crate) fn open(sk: *const u8, owner: &Owner, inbound: bool) {
+    if let Some(old) = find(sk) {
+        leave(old);
+        close(old);
+    }
+    let lane = lane(sk, owner.pod, inbound);
+    let protocol = facts(owner.pod).protocol;
+    match CONNECTIONS.insert(sk as u64, entry(sk, owner, lane, protocol, 0), 0) {
+        Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
+        Err(_) => lost(|losses| &mut losses.table_full),
+    }
+}
+
+/// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
+#[inline(always)]
+pub(crate) fn adopt(sk: *const u8, owner: &Owner, inbound: bool, left: bool, pass: u32) {
+    const BPF_NOEXIST: u64 = 1;
+    const ENOSPC_OR_FULL: i64 = -7;
+
+    let lane = lane(sk, owner.pod, inbound);
+    let declared = facts(owner.pod).protocol;
+    // What was read before is not known: only a declaration tells the protocol.
+    let protocol = if declared == Protocol::Unread as u8 { Protocol::Unknown as u8 } else { declared };
+    let flags = gt_common::connection::ADOPTED | if left { LEFT } else { 0 };
+    let mut connection = entry(sk, owner, lane, protocol, flags);
+    connection.seen = pass;
+    match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {
+        Ok(()) => {
+            count(owner.slot, lane as u8, |counters| &mut counters.adopted);
+            if left {
+                count(owner.slot, lane as u8, |counters| &mut counters.left);
+            }
+        }
+        Err(error) if i64::from(error) == ENOSPC_OR_FULL => lost(|losses| &mut losses.table_full),
+        Err(_) => {}
+    }
+}
+
+/// The connection is no longer ESTABLISHED; counts once.
+#[inline(always)]
+pub(crate) fn leave(connection: &mut Connection) {
+    if connection.flags & LEFT == 0 {
+        connection.flags |= LEFT;
+        count(connection.slot, connection.lane, |counters| &mut counters.left);
+    }
+}
+
+/// The connection is closed; counts once.
+#[inline(always)]
+pub(crate) fn close(connection: &mut Connection) {
+    if connection.flags & CLOSED == 0 {
+        connection.flags |= CLOSED;
+        count(connection.slot, connection.lane, |counters| &mut counters.closed);
+    }
+}
+
+/// The socket is gone, and so is its entry.
+#[inline(always)]
+pub(crate) fn end(sk: *const u8) {
+    let _nobody_else_removes_it = CONNECTIONS.remove(sk as u64);
+}

@@ -1,0 +1,54 @@
+//! When does the application read from a connection?
+//!
+//! Each read notes how far the application has read and written. A write needs no hook of its own: whether it
+//! wrote since the last read is the difference in `write_seq`, and when is `lsndtime`. So sendfile, splice,
+//! io_uring and writes that fail cannot fool the order. A peek does not move `copied_seq`, so it is no read.
+
+use aya_ebpf::{
+    helpers::{bpf_jiffies64, bpf_ktime_get_ns},
+    macros::{btf_tracepoint, kprobe},
+    programs::{BtfTracePointContext, ProbeContext},
+};
+use gt_common::connection::{Protocol, READ};
+
+use crate::{
+    connections,
+    layout::offset,
+    mem::{Mem, Probed},
+    payload,
+};
+
+/// `void tcp_rcv_space_adjust(struct sock *sk)`, net/ipv4/tcp_input.c, 5.10 to 6.18: called by every way of
+/// reading after bytes were copied, and before the packet they came from is freed.
+#[kprobe]
+fn kprobe_tcp_rcv_space_adjust(ctx: ProbeContext) -> u32 {
+    if let Some(sk) = ctx.arg::<*const u8>(0) {
+        read(sk);
+    }
+    0
+}
+
+/// `tcp_rcv_space_adjust(struct sock *sk)`, include/trace/events/tcp.h, 4.15 to 6.18: first line of that
+/// function.
+#[btf_tracepoint(function = "tcp_rcv_space_adjust")]
+fn btf_tcp_rcv_space_adjust(ctx: BtfTracePointContext) -> i32 {
+    read(ctx.arg(0));
+    0
+}
+
+#[inline(always)]
+fn read(sk: *const u8) {
+    let Some(connection) = connections::find(sk) else { return };
+    let copied = Probed::read::<u32>(sk, offset!(tcp_copied_seq)).unwrap_or(0);
+    if connection.protocol == Protocol::Unread as u8 {
+        connection.protocol = payload::protocol(sk) as u8;
+    }
+    if copied == connection.read_copied {
+        return;
+    }
+    connection.read_copied = copied;
+    connection.read_written = Probed::read::<u32>(sk, offset!(tcp_write_seq)).unwrap_or(0);
+    connection.read_ns = unsafe { bpf_ktime_get_ns() };
+    connection.read_jiffies = (unsafe { bpf_jiffies64() }) as u32;
+    connection.flags |= READ;
+}

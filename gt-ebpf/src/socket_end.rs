@@ -1,0 +1,35 @@
+//! When does a socket cease to be? Then its entry ends, and with it all that could refer to it.
+
+use aya_ebpf::{
+    macros::{btf_tracepoint, kprobe},
+    programs::{BtfTracePointContext, ProbeContext},
+};
+use gt_common::connection::How;
+
+use crate::{connections, teardown};
+
+/// `void tcp_v4_destroy_sock(struct sock *sk)`, net/ipv4/tcp_ipv4.c, 5.10 to 6.18: also for IPv6 sockets.
+#[kprobe]
+fn kprobe_tcp_v4_destroy_sock(ctx: ProbeContext) -> u32 {
+    if let Some(sk) = ctx.arg::<*const u8>(0) {
+        socket_end(sk);
+    }
+    0
+}
+
+/// `tcp_destroy_sock(struct sock *sk)`, include/trace/events/tcp.h, 4.16 to 6.18: first line of that function.
+#[btf_tracepoint(function = "tcp_destroy_sock")]
+fn btf_tcp_destroy_sock(ctx: BtfTracePointContext) -> i32 {
+    socket_end(ctx.arg(0));
+    0
+}
+
+#[inline(always)]
+fn socket_end(sk: *const u8) {
+    let Some(connection) = connections::find(sk) else { return };
+    // No RST came after the abort: the kernel gave up by itself.
+    teardown::settle(connection, How::Timeout);
+    connections::leave(connection);
+    connections::close(connection);
+    connections::end(sk);
+}
