@@ -151,6 +151,9 @@ pub const CLOSED: u8 = 8;
 /// Set in [`Connection::flags`]: the application has read.
 pub const READ: u8 = 16;
 
+/// Set in [`Event::flags`](crate::event::Event::flags): this event is the connection's teardown.
+pub const FIRST: u8 = 32;
+
 /// A connection of a watched pod, from ESTABLISHED until its socket is destroyed. Keyed by the socket's
 /// kernel address; an address used again gets a new entry, since the old one ends with its socket.
 #[repr(C)]
@@ -245,7 +248,7 @@ const _: () = assert!(size_of::<CutKey>() == 8);
 crate::pod!(CutKey);
 
 /// What the kernel knows of a connection at the moment it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Bytes received in order that the application has not read.
     pub unread: u32,

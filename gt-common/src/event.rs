@@ -8,7 +8,8 @@ pub enum Kind {
     RstSent = 1,
     /// An RST arrived and was acted on; `detail` is a [`RstReceived`](crate::counters::RstReceived).
     RstReceived = 2,
-    /// An established connection began to end, and was judged.
+    /// An established connection began to end by a FIN or at once, and was judged. Where an RST is the first
+    /// event, that event has [`FIRST`](crate::connection::FIRST) set instead.
     Teardown = 3,
     /// A socket of a pod of interest changed its state; `detail` is the new state, `state` the old one.
     State = 4,

@@ -32,7 +32,7 @@ use crate::{
     pods::{Class, netns::Netns, owners::Owners, tracker::Tracker},
     probes::{
         LoadOptions, Probes,
-        decode::{Known, Observed, What},
+        decode::{Known, Observed},
         events::Events,
         object_digest,
         self_check::{Expectation, Missed, self_check},
@@ -328,20 +328,20 @@ async fn observe(events: Events, owners: Arc<Owners>, health: Arc<Health>, hz: u
 }
 
 fn tell(observed: &Observed, owners: &Owners, hz: u32) {
-    let Observed { time_ns, what, slot, lane, local, remote, connection, .. } = observed;
-    let cut = matches!(what, What::Teardown(_))
-        && connection.is_some_and(|known| known.evidence == Evidence::Socket);
+    let Observed { time_ns, what, slot, lane, local, remote, first, connection, .. } = observed;
+    let cut = *first && connection.is_some_and(|known| known.evidence == Evidence::Socket);
     if !cut && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
     let owner = owners.by_slot(*slot);
     let pod = owner.as_ref().map(|owner| owner.pod.as_str());
-    match (what, connection) {
-        (What::Teardown(how), Some(known)) => {
+    match connection {
+        Some(known) if *first => {
             let age = |then: u64| time_ns.saturating_sub(then) / 1000;
             let read_us = known.read_ns.map(age);
             let sent_ms = u64::from(known.since_sent) * 1000 / u64::from(hz.max(1));
-            let Known { phase, evidence, protocol, hc, unread, unsent, unacked, received, sent, .. } = known;
+            let Known { how, phase, evidence, protocol, hc, unread, unsent, unacked, received, sent, .. } =
+                known;
             if cut {
                 info!(
                     pod, ?how, ?phase, ?hc, %local, %remote, read_us, sent_ms, unread, unsent, unacked, received,

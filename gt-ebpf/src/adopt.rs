@@ -12,7 +12,7 @@ use gt_common::connection::listen_key;
 use crate::{
     connections,
     layout::offset,
-    mem::{Mem, Probed},
+    mem::{Mem, Probed, get},
     owner,
 };
 
@@ -58,7 +58,7 @@ fn iter_tcp(context: *mut c_void) -> i32 {
 fn visit(sk: *const u8) {
     let Some(state) = Probed::read::<u8>(sk, offset!(sk_state)) else { return };
     let netns = owner::socket_netns::<Probed>(sk);
-    let port = Probed::read::<u16>(sk, offset!(sk_num)).unwrap_or(0);
+    let port = get::<u16>(sk, offset!(sk_num));
     if state == LISTEN {
         let _an_old_entry_may_go = LISTENING.insert(listen_key(netns, port), 1, 0);
         return;
@@ -75,5 +75,5 @@ fn visit(sk: *const u8) {
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let inbound = unsafe { LISTENING.get(listen_key(netns, port)) }.is_some();
-    connections::adopt(sk, &owner, inbound, left, pass);
+    connections::adopt(sk, owner, inbound, left, pass);
 }

@@ -17,7 +17,7 @@ use crate::{
     counters::{count, lost},
     event::AF_INET6,
     layout::offset,
-    mem::{Mem, Probed},
+    mem::get,
 };
 
 #[map]
@@ -59,7 +59,7 @@ pub(crate) fn lane(sk: *const u8, pod: Slot, inbound: bool) -> Lane {
         return Lane::Loopback;
     }
     if inbound {
-        return inbound_lane(pod, Probed::read::<u16>(sk, offset!(sk_num)).unwrap_or(0));
+        return inbound_lane(pod, get::<u16>(sk, offset!(sk_num)));
     }
     Lane::Outbound
 }
@@ -67,18 +67,18 @@ pub(crate) fn lane(sk: *const u8, pod: Slot, inbound: bool) -> Lane {
 /// Whether both ends are the same host: a loopback address, or the same address twice.
 #[inline(always)]
 fn is_loopback(sk: *const u8) -> bool {
-    let family = Probed::read::<u16>(sk, offset!(sk_family)).unwrap_or(0);
+    let family = get::<u16>(sk, offset!(sk_family));
     if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
-        let remote = Probed::read::<[u64; 2]>(sk, offset!(sk_v6_daddr)).unwrap_or_default();
-        let local = Probed::read::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr)).unwrap_or_default();
+        let remote = get::<[u64; 2]>(sk, offset!(sk_v6_daddr));
+        let local = get::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr));
         // ::1, and 127.0.0.0/8 mapped.
         let low = u64::from_be(remote[1]);
         let is_one = remote[0] == 0 && low == 1;
         let is_mapped = remote[0] == 0 && low >> 24 == 0x00ff_ff7f;
         return is_one || is_mapped || (remote[0] == local[0] && remote[1] == local[1]);
     }
-    let remote = Probed::read::<u32>(sk, offset!(sk_daddr)).unwrap_or(0);
-    let local = Probed::read::<u32>(sk, offset!(sk_rcv_saddr)).unwrap_or(0);
+    let remote = get::<u32>(sk, offset!(sk_daddr));
+    let local = get::<u32>(sk, offset!(sk_rcv_saddr));
     u32::from_be(remote) >> 24 == 127 || remote == local
 }
 
@@ -89,8 +89,8 @@ fn entry(sk: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> C
         since_ns: unsafe { bpf_ktime_get_ns() },
         read_ns: 0,
         read_jiffies: 0,
-        read_copied: Probed::read::<u32>(sk, offset!(tcp_copied_seq)).unwrap_or(0),
-        read_written: Probed::read::<u32>(sk, offset!(tcp_write_seq)).unwrap_or(0),
+        read_copied: get::<u32>(sk, offset!(tcp_copied_seq)),
+        read_written: get::<u32>(sk, offset!(tcp_write_seq)),
         slot: owner.slot,
         pod: owner.pod,
         seen: 0,

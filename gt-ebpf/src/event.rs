@@ -6,7 +6,7 @@ use aya_ebpf::{
     maps::RingBuf,
 };
 use gt_common::{
-    connection::{Connection, Evidence, HcState, How, Moment, Phase, Protocol},
+    connection::{Connection, Evidence, FIRST, HcState, How, Moment, Phase, Protocol},
     event::{Event, Kind},
     layout::ABSENT,
     owner::Slot,
@@ -15,7 +15,7 @@ use gt_common::{
 use crate::{
     counters::lost,
     layout::offset,
-    mem::{Mem, Probed},
+    mem::{Mem, Probed, get},
     owner::is_full_socket,
     packet::Packet,
 };
@@ -56,9 +56,7 @@ fn address(source: *const u8, offset: u32, target: &mut [u8]) {
 #[inline(always)]
 fn local_port(sk: *const u8, state: u8) -> u16 {
     match Probed::read::<u16>(sk, offset!(sk_num)) {
-        Some(0) if is_full_socket(state) => {
-            u16::from_be(Probed::read::<u16>(sk, offset!(inet_sport)).unwrap_or(0))
-        }
+        Some(0) if is_full_socket(state) => u16::from_be(get::<u16>(sk, offset!(inet_sport))),
         port => port.unwrap_or(0),
     }
 }
@@ -77,7 +75,7 @@ pub(crate) struct About {
 /// Addresses and ports; every kind of socket begins with a `sock_common`.
 #[inline(always)]
 fn ends(event: &mut Event, sk: *const u8, state: u8) {
-    let family = Probed::read::<u16>(sk, offset!(sk_family)).unwrap_or(0);
+    let family = get::<u16>(sk, offset!(sk_family));
     if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
         address(sk, offset!(sk_v6_rcv_saddr), &mut event.local);
         address(sk, offset!(sk_v6_daddr), &mut event.remote);
@@ -87,7 +85,7 @@ fn ends(event: &mut Event, sk: *const u8, state: u8) {
     }
     event.socket = sk as u64;
     event.local_port = local_port(sk, state);
-    event.remote_port = u16::from_be(Probed::read::<u16>(sk, offset!(sk_dport)).unwrap_or(0));
+    event.remote_port = u16::from_be(get::<u16>(sk, offset!(sk_dport)));
     event.family = family as u8;
 }
 
@@ -125,36 +123,33 @@ pub(crate) fn on_socket(what: &About, sk: *const u8) {
     });
 }
 
-/// Reports what happened to a connection of the table.
+/// Reports what happened to a connection of the table; `first` when that is its teardown, with what was seen
+/// at that moment.
 #[inline(always)]
 pub(crate) fn on_connection(
-    kind: Kind,
-    detail: u8,
-    netns: u32,
+    what: &About,
     sk: *const u8,
-    state: u8,
     connection: &Connection,
-    moment: Option<&Moment>,
+    moment: &Moment,
+    first: bool,
 ) {
     send(|event| {
-        about(event, &About { kind, detail, slot: connection.slot, netns, state, lane: connection.lane });
-        ends(event, sk, state);
+        about(event, what);
+        ends(event, sk, what.state);
         event.since_ns = connection.since_ns;
         event.read_ns = connection.read_ns;
-        event.received = Probed::read::<u64>(sk, offset!(tcp_bytes_received)).unwrap_or(0);
-        event.sent = Probed::read::<u64>(sk, offset!(tcp_bytes_sent)).unwrap_or(0);
+        event.received = get::<u64>(sk, offset!(tcp_bytes_received));
+        event.sent = get::<u64>(sk, offset!(tcp_bytes_sent));
         event.protocol = connection.protocol;
         event.phase = connection.phase;
         event.how = connection.how;
         event.evidence = connection.evidence;
         event.hc = connection.hc;
-        event.flags = connection.flags;
-        if let Some(moment) = moment {
-            event.unread = moment.unread;
-            event.unsent = moment.unsent;
-            event.unacked = moment.unacked;
-            event.since_sent = moment.since_sent;
-        }
+        event.flags = connection.flags | if first { FIRST } else { 0 };
+        event.unread = moment.unread;
+        event.unsent = moment.unsent;
+        event.unacked = moment.unacked;
+        event.since_sent = moment.since_sent;
     });
 }
 

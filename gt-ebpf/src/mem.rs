@@ -3,7 +3,9 @@
 //! A kprobe has raw addresses and must use `bpf_probe_read_kernel`. A BTF tracepoint has typed pointers: the
 //! verifier knows the struct and allows a plain load at a constant offset, which spares the helper call.
 
-use aya_ebpf::helpers::bpf_probe_read_kernel;
+use core::mem::MaybeUninit;
+
+use aya_ebpf::helpers::{bpf_probe_read_kernel, generated};
 
 /// A way to read a field of type `T` at `offset` from a kernel struct.
 pub(crate) trait Mem {
@@ -29,5 +31,21 @@ impl Mem for Typed {
     #[inline(always)]
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
         Some(unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) })
+    }
+}
+
+/// Reads through the helper without looking whether that worked: what cannot be read is zero, as the helper
+/// leaves it (`bpf_probe_read_kernel_common`). Without a branch: each one doubles what an older verifier has
+/// to walk.
+#[inline(always)]
+pub(crate) fn get<T: Copy>(base: *const u8, offset: u32) -> T {
+    let mut value = MaybeUninit::<T>::zeroed();
+    unsafe {
+        generated::bpf_probe_read_kernel(
+            value.as_mut_ptr().cast(),
+            size_of::<T>() as u32,
+            base.add(offset as usize).cast(),
+        );
+        value.assume_init()
     }
 }

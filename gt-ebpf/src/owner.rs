@@ -9,7 +9,7 @@ use gt_common::{
 
 use crate::{
     layout::{cgroup_owner, host_netns, offset},
-    mem::{Mem, Probed},
+    mem::{Mem, Probed, get},
 };
 
 #[map]
@@ -66,21 +66,21 @@ pub(crate) fn packet_netns(skb: *const u8) -> u32 {
 
 /// The owner a namespace belongs to; the host's belongs to nobody.
 #[inline(always)]
-pub(crate) fn by_netns(inum: u32) -> Option<Owner> {
+pub(crate) fn by_netns(inum: u32) -> Option<&'static Owner> {
     if inum == 0 || inum == host_netns() {
         return None;
     }
-    unsafe { NETNS_OWNER.get(inum) }.copied()
+    unsafe { NETNS_OWNER.get(inum) }
 }
 
 /// The owner of a socket whose state and namespace are known.
 #[inline(always)]
-pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Owner> {
+pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<&'static Owner> {
     if !cgroup_owner() || !is_full_socket(state) || offset!(sk_cgroup) == ABSENT {
         return by_netns(inum);
     }
     // In 5.10 to 5.14 this word may hold class ids instead of a pointer; bit 0 tells (sock_cgroup_data).
-    let cgroup = Probed::read::<u64>(sk, offset!(sk_cgroup)).unwrap_or(0);
+    let cgroup = get::<u64>(sk, offset!(sk_cgroup));
     if cgroup == 0 || cgroup & 1 == 1 {
         return by_netns(inum);
     }
@@ -98,15 +98,15 @@ pub(crate) fn of_socket(sk: *const u8, state: u8, inum: u32) -> Option<Owner> {
 }
 
 #[inline(always)]
-fn by_cgroup(cgroup: *const u8) -> Option<Owner> {
+fn by_cgroup(cgroup: *const u8) -> Option<&'static Owner> {
     let kn = Probed::read::<*const u8>(cgroup, offset!(cgroup_kn))?;
     let id = Probed::read::<u64>(kn, offset!(kn_id))?;
-    unsafe { CGROUP_OWNER.get(id) }.copied()
+    unsafe { CGROUP_OWNER.get(id) }
 }
 
 /// A process may live in a scope below its container's that the daemon has not seen yet.
 #[inline(always)]
-fn by_ancestor(mut cgroup: *const u8) -> Option<Owner> {
+fn by_ancestor(mut cgroup: *const u8) -> Option<&'static Owner> {
     for _ in 0..CGROUP_LEVELS {
         // The parent is known by its embedded cgroup_subsys_state.
         let css = Probed::read::<u64>(cgroup, offset!(cgroup_parent))?;

@@ -11,12 +11,7 @@ use aya_ebpf::{
 };
 use gt_common::connection::{Protocol, READ};
 
-use crate::{
-    connections,
-    layout::offset,
-    mem::{Mem, Probed},
-    payload,
-};
+use crate::{connections, layout::offset, mem::get, payload};
 
 /// `void tcp_rcv_space_adjust(struct sock *sk)`, net/ipv4/tcp_input.c, 5.10 to 6.18: called by every way of
 /// reading after bytes were copied, and before the packet they came from is freed.
@@ -39,7 +34,7 @@ fn btf_tcp_rcv_space_adjust(ctx: BtfTracePointContext) -> i32 {
 #[inline(always)]
 fn read(sk: *const u8) {
     let Some(connection) = connections::find(sk) else { return };
-    let copied = Probed::read::<u32>(sk, offset!(tcp_copied_seq)).unwrap_or(0);
+    let copied = get::<u32>(sk, offset!(tcp_copied_seq));
     if connection.protocol == Protocol::Unread as u8 {
         connection.protocol = payload::protocol(sk) as u8;
     }
@@ -47,7 +42,7 @@ fn read(sk: *const u8) {
         return;
     }
     connection.read_copied = copied;
-    connection.read_written = Probed::read::<u32>(sk, offset!(tcp_write_seq)).unwrap_or(0);
+    connection.read_written = get::<u32>(sk, offset!(tcp_write_seq));
     connection.read_ns = unsafe { bpf_ktime_get_ns() };
     connection.read_jiffies = (unsafe { bpf_jiffies64() }) as u32;
     connection.flags |= READ;

@@ -10,7 +10,7 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, ProbeContext},
 };
 use gt_common::{
-    connection::{How, Lane},
+    connection::{How, Lane, Moment},
     counters::RstReceived,
     event::Kind,
     owner::Slot,
@@ -22,7 +22,7 @@ use crate::{
     cuts,
     event::{self, About},
     layout::{offset, reset_has_packet},
-    mem::{Mem, Probed, Typed},
+    mem::{Mem, Probed, Typed, get},
     owner, packet, teardown,
 };
 
@@ -105,8 +105,8 @@ pub(crate) fn was_none(sk: *const u8) {
 /// Remembers a reset that may turn out to be none; whether it may.
 #[inline(always)]
 fn doubt(sk: *const u8, state: u8, slot: Slot, netns: u32, lane: u8) -> bool {
-    let reads_no_more = (state == FIN_WAIT1 || state == FIN_WAIT2)
-        && Probed::read::<u8>(sk, offset!(sk_shutdown)).unwrap_or(0) & RCV_SHUTDOWN != 0;
+    let reads_no_more =
+        (state == FIN_WAIT1 || state == FIN_WAIT2) && get::<u8>(sk, offset!(sk_shutdown)) & RCV_SHUTDOWN != 0;
     if let Some(doubtful) = DOUBTFUL.get_ptr_mut(0).map(|doubtful| unsafe { &mut *doubtful }) {
         // A mask on the address would not pass the verifier: whether it is doubtful stands beside it.
         doubtful.socket = sk as u64;
@@ -129,14 +129,21 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
     if let Some(connection) = connections::find(sk) {
         let netns = owner::socket_netns::<M>(sk);
         count(connection.slot, connection.lane, |counters| &mut counters.rst_received[0]);
-        if state == ESTABLISHED {
-            teardown::teardown(sk, connection, How::RstReceived, netns, state);
-        }
+        let mut moment = Moment::default();
+        let first = state == ESTABLISHED && teardown::teardown(sk, connection, How::RstReceived, &mut moment);
         // In doubt, the RST is not held against a request: docs/limitations.md.
         if !may_be_none || !doubt(sk, state, connection.slot, netns, connection.lane) {
             cuts::reset(connection, true);
         }
-        event::on_connection(Kind::RstReceived, detail, netns, sk, state, connection, None);
+        let about = About {
+            kind: Kind::RstReceived,
+            detail,
+            slot: connection.slot,
+            netns,
+            state,
+            lane: connection.lane,
+        };
+        event::on_connection(&about, sk, connection, &moment, first);
         return;
     }
     // A refused connection never was in the table; one that is missing there found it full.

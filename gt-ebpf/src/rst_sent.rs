@@ -12,7 +12,7 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use gt_common::{
-    connection::{How, Lane},
+    connection::{How, Lane, Moment},
     counters::RstSent,
     event::{Kind, STATE_NONE},
     owner::Slot,
@@ -40,7 +40,7 @@ const NEW_SYN_RECV: u8 = 12;
 #[kprobe]
 fn kprobe_tcp_send_active_reset(ctx: ProbeContext) -> u32 {
     if let Some(sk) = ctx.arg::<*const u8>(0) {
-        from_socket::<Probed>(sk, None);
+        from_socket::<Probed>(sk, core::ptr::null());
     }
     0
 }
@@ -86,10 +86,8 @@ fn btf_tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
         if !skb.is_null() {
             from_packet(skb);
         }
-    } else if skb.is_null() {
-        from_socket::<Typed>(sk, None);
     } else {
-        from_socket::<Typed>(sk, Some(skb));
+        from_socket::<Typed>(sk, skb);
     }
     0
 }
@@ -99,7 +97,7 @@ fn btf_tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
 fn answer(ctx: &ProbeContext, sk: *const u8, skb: *const u8, sends: Option<bool>) -> u32 {
     match sends {
         Some(true) if sk.is_null() => from_packet(skb),
-        Some(true) => from_socket::<Probed>(sk, Some(skb)),
+        Some(true) => from_socket::<Probed>(sk, skb),
         Some(false) => {}
         None => {
             lost(|losses| &mut losses.kernel_read);
@@ -109,13 +107,14 @@ fn answer(ctx: &ProbeContext, sk: *const u8, skb: *const u8, sends: Option<bool>
     0
 }
 
+/// `answers` is the packet that the RST answers, null for an active one.
 #[inline(always)]
-fn from_socket<M: Mem>(sk: *const u8, answers: Option<*const u8>) {
+fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
     let Some(state) = M::read::<u8>(sk, offset!(sk_state)) else {
         lost(|losses| &mut losses.kernel_read);
         return;
     };
-    let why = if answers.is_none() {
+    let why = if answers.is_null() {
         RstSent::Active
     } else if owner::is_time_wait(state) {
         RstSent::TimeWait
@@ -123,17 +122,24 @@ fn from_socket<M: Mem>(sk: *const u8, answers: Option<*const u8>) {
         RstSent::Reply
     };
     let netns = owner::socket_netns::<M>(sk);
-    if answers.is_some() {
+    if !answers.is_null() {
         rst_received::was_none(sk);
     }
     if let Some(connection) = connections::find(sk) {
         counted(connection.slot, connection.lane, why);
-        if state == ESTABLISHED {
-            teardown::teardown(sk, connection, How::RstSent, netns, state);
-        }
+        let mut moment = Moment::default();
+        let first = state == ESTABLISHED && teardown::teardown(sk, connection, How::RstSent, &mut moment);
         teardown::settle(connection, How::RstSent);
         cuts::reset(connection, false);
-        event::on_connection(Kind::RstSent, why as u8, netns, sk, state, connection, None);
+        let about = About {
+            kind: Kind::RstSent,
+            detail: why as u8,
+            slot: connection.slot,
+            netns,
+            state,
+            lane: connection.lane,
+        };
+        event::on_connection(&about, sk, connection, &moment, first);
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
@@ -145,10 +151,13 @@ fn from_socket<M: Mem>(sk: *const u8, answers: Option<*const u8>) {
     counted(owner.slot, lane, why);
     let about = About { kind: Kind::RstSent, detail: why as u8, slot: owner.slot, netns, state, lane };
     // A listener answers for connections it does not have: the packet knows whose.
-    match answers.filter(|_| state == LISTEN).and_then(packet::packet) {
-        Some(packet) => event::on_packet(&about, &packet),
-        None => event::on_socket(&about, sk),
+    if state == LISTEN && !answers.is_null() {
+        if let Some(packet) = packet::packet(answers) {
+            event::on_packet(&about, &packet);
+        }
+        return;
     }
+    event::on_socket(&about, sk);
 }
 
 #[inline(always)]

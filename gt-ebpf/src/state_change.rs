@@ -5,14 +5,14 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, ProbeContext},
 };
 use gt_common::{
-    connection::{Connection, How},
+    connection::{How, Moment},
     event::Kind,
 };
 
 use crate::{
     connections,
     counters::lost,
-    event,
+    event::{self, About},
     layout::offset,
     mem::{Mem, Probed, Typed},
     owner, teardown,
@@ -27,6 +27,8 @@ const SYN_RECV: u8 = 3;
 const FIN_WAIT1: u8 = 4;
 const CLOSE: u8 = 7;
 const CLOSE_WAIT: u8 = 8;
+const LAST_ACK: u8 = 9;
+const CLOSING: u8 = 11;
 
 /// `void tcp_set_state(struct sock *sk, int state)`, net/ipv4/tcp.c, 5.10 to 6.18. Entered before the state
 /// is stored.
@@ -58,24 +60,19 @@ fn btf_inet_sock_set_state(ctx: BtfTracePointContext) -> i32 {
 #[inline(always)]
 fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
     if new == ESTABLISHED {
-        if old == SYN_SENT || old == SYN_RECV {
-            let netns = owner::socket_netns::<M>(sk);
-            if let Some(owner) = owner::of_socket(sk, old, netns) {
-                // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
-                connections::open(sk, &owner, old == SYN_RECV);
-                if let Some(connection) = connections::find(sk) {
-                    tell(sk, connection, netns, old, new);
-                }
-            }
+        if old != SYN_SENT && old != SYN_RECV {
+            return;
         }
-        return;
-    }
-    // The states before ESTABLISHED, and LISTEN, have no entry to look for.
-    if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > 9 && old != 11 {
+        let Some(owner) = owner::of_socket(sk, old, owner::socket_netns::<M>(sk)) else { return };
+        // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
+        connections::open(sk, owner, old == SYN_RECV);
+    } else if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > LAST_ACK && old != CLOSING {
+        // The states before ESTABLISHED, and LISTEN, have no entry to look for.
         return;
     }
     let Some(connection) = connections::find(sk) else { return };
-    let netns = owner::socket_netns::<M>(sk);
+    let mut moment = Moment::default();
+    let mut first = false;
     if old == ESTABLISHED {
         connections::leave(connection);
         let how = match new {
@@ -84,18 +81,21 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             // A received RST has been judged before; else an RST follows, or the kernel gave up.
             _ => How::Pending,
         };
-        teardown::teardown(sk, connection, how, netns, old);
+        first = teardown::teardown(sk, connection, how, &mut moment);
     }
     if new == CLOSE {
         connections::close(connection);
     }
-    tell(sk, connection, netns, old, new);
-}
-
-/// State changes are events only while somebody wants them.
-#[inline(always)]
-fn tell(sk: *const u8, connection: &Connection, netns: u32, old: u8, new: u8) {
-    if connections::facts(connection.pod).interest == 1 {
-        event::on_connection(Kind::State, new, netns, sk, old, connection, None);
+    // Teardowns are events always, other changes only while somebody wants them.
+    if first || connections::facts(connection.pod).interest == 1 {
+        let about = About {
+            kind: if first { Kind::Teardown } else { Kind::State },
+            detail: if first { connection.how } else { new },
+            slot: connection.slot,
+            netns: owner::socket_netns::<M>(sk),
+            state: old,
+            lane: connection.lane,
+        };
+        event::on_connection(&about, sk, connection, &moment, first);
     }
 }

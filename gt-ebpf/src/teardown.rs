@@ -3,45 +3,44 @@
 //! Judged once, at the first event; what follows refers to it.
 
 use aya_ebpf::helpers::bpf_jiffies64;
-use gt_common::{
-    connection::{ADOPTED, Connection, Evidence, How, Lane, Moment, Protocol, READ, judge},
-    event::Kind,
-};
+use gt_common::connection::{ADOPTED, Connection, Evidence, How, Lane, Moment, Protocol, READ, judge};
 
 use crate::{
     connections::facts,
-    cuts, event,
+    cuts,
     layout::{limits, offset},
-    mem::{Mem, Probed},
+    mem::get,
 };
 
-/// Judges the first teardown of a connection; later ones change nothing. `Pending` is judged now and told
-/// later, when it is known what it was.
+/// Judges the first teardown of a connection; whether this was it. Later ones change nothing. `Pending` is
+/// judged now and counted later, when it is known what it was.
+///
+/// The cause stands in the connection and is read back from there: a verifier that sees a constant walks all
+/// that follows once for each.
 #[inline(always)]
-pub(crate) fn teardown(sk: *const u8, connection: &mut Connection, how: How, netns: u32, state: u8) {
+pub(crate) fn teardown(sk: *const u8, connection: &mut Connection, how: How, moment: &mut Moment) -> bool {
     if connection.how != How::None as u8 {
-        return;
+        return false;
     }
-    let moment = moment(sk, connection, how);
-    connection.hc = facts(connection.pod).hc;
     connection.how = how as u8;
+    let how = unsafe { core::ptr::read_volatile(&raw const connection.how) };
+    *moment = look(sk, connection, how);
+    connection.hc = facts(connection.pod).hc;
     // An adopted connection that has not been read from since may be anywhere in a request.
     let protocol = if connection.flags & (ADOPTED | READ) == ADOPTED {
         Protocol::Unknown as u8
     } else {
         connection.protocol
     };
-    // An abort is judged as what it most likely is: an RST of the pod's.
-    let judged_as = if how as u8 == How::Pending as u8 { How::RstSent } else { how };
-    let (phase, evidence) = judge(judged_as as u8, protocol, &moment, &limits());
+    let (phase, evidence) = judge(how, protocol, moment, &limits());
     connection.phase = phase as u8;
     // Only inbound user traffic has requests of users.
     connection.evidence =
         if connection.lane == Lane::Data as u8 { evidence as u8 } else { Evidence::None as u8 };
-    if how as u8 != How::Pending as u8 {
+    if how != How::Pending as u8 {
         cuts::teardown(connection);
     }
-    event::on_connection(Kind::Teardown, how as u8, netns, sk, state, connection, Some(&moment));
+    true
 }
 
 /// Tells what a pending abort was.
@@ -55,14 +54,12 @@ pub(crate) fn settle(connection: &mut Connection, how: How) {
 
 /// Reads what the judgement needs. Under the socket's lock, so the numbers fit together.
 #[inline(always)]
-fn moment(sk: *const u8, connection: &Connection, how: How) -> Moment {
-    let read = |offset: u32| Probed::read::<u32>(sk, offset).unwrap_or(0);
+fn look(sk: *const u8, connection: &Connection, how: u8) -> Moment {
+    let read = |offset: u32| get::<u32>(sk, offset);
     let copied = read(offset!(tcp_copied_seq));
-    let mut unread = read(offset!(tcp_rcv_nxt)).wrapping_sub(copied);
     // A FIN takes a sequence number; it has been counted in before the state changes (tcp_queue_rcv, tcp_fin).
-    if how as u8 == How::FinReceived as u8 {
-        unread = unread.wrapping_sub(1);
-    }
+    let fin = u32::from(how == How::FinReceived as u8);
+    let unread = read(offset!(tcp_rcv_nxt)).wrapping_sub(copied).wrapping_sub(fin);
     let written = read(offset!(tcp_write_seq));
     let sent = read(offset!(tcp_snd_nxt));
     let last_sent = read(offset!(tcp_lsndtime));
@@ -78,8 +75,8 @@ fn moment(sk: *const u8, connection: &Connection, how: How) -> Moment {
     }
 }
 
-/// A difference of sequence numbers or jiffies that must not be negative.
+/// A difference of sequence numbers or jiffies that must not be negative. Without a branch, see [`get`].
 #[inline(always)]
 fn positive(difference: u32) -> u32 {
-    if (difference as i32) < 0 { 0 } else { difference }
+    difference & !((difference as i32) >> 31) as u32
 }

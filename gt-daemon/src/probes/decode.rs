@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use gt_common::{
-    connection::{ADOPTED, Evidence, HcState, How, Lane, Phase, Protocol},
+    connection::{ADOPTED, Evidence, FIRST, HcState, How, Lane, Phase, Protocol},
     counters::{RstReceived, RstSent},
     event::{Event, Kind},
     owner::Slot,
@@ -14,7 +14,7 @@ use gt_common::{
 pub enum What {
     RstSent(RstSent),
     RstReceived(RstReceived),
-    /// An established connection began to end.
+    /// An established connection began to end by a FIN or at once.
     Teardown(How),
     /// The last RST received on this socket was none after all.
     NoRstReceived,
@@ -37,6 +37,8 @@ pub struct Observed {
     pub socket: Option<u64>,
     /// Inode number of the network namespace; `None` when unknown.
     pub netns: Option<u32>,
+    /// Whether this event is the teardown of its connection.
+    pub first: bool,
     /// What is known of the connection; `None` when it is in no table.
     pub connection: Option<Known>,
 }
@@ -131,6 +133,7 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
         remote: SocketAddr::new(address(family, remote)?, remote_port),
         socket: (socket != 0).then_some(socket),
         netns: (netns != 0).then_some(netns),
+        first: flags & FIRST != 0,
         connection: (since_ns != 0).then_some(known),
     })
 }
@@ -287,12 +290,12 @@ mod tests {
             how: How::FinReceived as u8,
             evidence: Evidence::Possible as u8,
             hc: HcState::Closing as u8,
-            flags: ADOPTED,
+            flags: ADOPTED | FIRST,
             ..event()
         };
         let observed = decode(&bytes(&torn)).unwrap();
         assert_eq!(observed.what, What::Teardown(How::FinReceived));
-        assert_eq!(observed.lane, Lane::Outbound);
+        assert_eq!((observed.lane, observed.first), (Lane::Outbound, true));
         let known = observed.connection.unwrap();
         assert_eq!((known.since_ns, known.read_ns, known.received, known.sent), (1, Some(2), 3, 4));
         assert_eq!((known.unread, known.unsent, known.unacked, known.since_sent), (5, 6, 7, 8));
