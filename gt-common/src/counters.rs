@@ -112,9 +112,11 @@ pub struct Losses {
     pub table_full: u64,
     /// Cuts that found no place among the cut counters.
     pub cuts_full: u64,
+    /// Connections whose end was seen, but none of the events before it: they were not judged.
+    pub unjudged: u64,
 }
 
-const _: () = assert!(size_of::<Losses>() == 4 * 8);
+const _: () = assert!(size_of::<Losses>() == 5 * 8);
 crate::pod!(Losses);
 
 impl Losses {
@@ -124,5 +126,6 @@ impl Losses {
         self.kernel_read += other.kernel_read;
         self.table_full += other.table_full;
         self.cuts_full += other.cuts_full;
+        self.unjudged += other.unjudged;
     }
 }

@@ -95,12 +95,16 @@ pub enum LogFormat {
     Json,
 }
 
-/// A filter of `tracing`, kept as text.
+/// A filter of `tracing`, kept as text. A misspelt level would be taken for a module, and silence all.
 fn filter(text: &str) -> Result<String, String> {
-    match EnvFilter::try_new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(format!("{error}; use error, warn, info, debug, trace or module=level")),
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+    let help = "use off, error, warn, info, debug, trace or module=level";
+    if let Some(word) = text.split(',').find(|word| !word.contains('=') && !LEVELS.contains(word)) {
+        return Err(format!("{word:?} is no level; {help}"));
     }
+    EnvFilter::try_new(text).map_err(|error| format!("{error}; {help}"))?;
+    Ok(text.to_owned())
 }
 
 /// A number of seconds, or a number with one of the units s, m, h.

@@ -1,7 +1,8 @@
 //! `gt-daemon doctor`: what this kernel can show, which hook would be used and why, what stays unseen.
 
-use std::{fmt::Write as _, path::Path, process::ExitCode};
+use std::{fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
+use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::{
@@ -45,11 +46,8 @@ struct CapabilityLine {
 pub fn doctor(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let support = KernelSupport::probe();
     let report = report(&support, options);
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{}", text(&report));
-    }
+    let text = if options.json { serde_json::to_string_pretty(&report)? + "\n" } else { text(&report) };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write the report to stdout")?;
     Ok(if report.obstacles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

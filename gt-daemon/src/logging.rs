@@ -10,7 +10,8 @@ pub fn start(options: &LoggingOptions) -> anyhow::Result<()> {
     // The loader tells every relocation at debug level; who wants that can still name it.
     let directives = format!("aya=info,aya_obj=info,{}", options.log);
     let filter = EnvFilter::try_new(directives).with_context(|| format!("--log {:?}", options.log))?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that cannot be written must not end the daemon.
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match options.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
         LogFormat::Json => builder.json().try_init(),

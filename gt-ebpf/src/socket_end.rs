@@ -4,9 +4,9 @@ use aya_ebpf::{
     macros::{btf_tracepoint, kprobe},
     programs::{BtfTracePointContext, ProbeContext},
 };
-use gt_common::connection::How;
+use gt_common::connection::{How, Lane};
 
-use crate::{connections, teardown};
+use crate::{connections, counters::lost, teardown};
 
 /// `void tcp_v4_destroy_sock(struct sock *sk)`, net/ipv4/tcp_ipv4.c, 5.10 to 6.18: also for IPv6 sockets.
 #[kprobe]
@@ -29,6 +29,10 @@ fn socket_end(sk: *const u8) {
     let Some(connection) = connections::find(sk) else { return };
     // No RST came after the abort: the kernel gave up by itself.
     teardown::settle(connection, How::Timeout);
+    if connection.how == How::None as u8 && connection.lane == Lane::Data as u8 {
+        // The kernel skips a program that it has interrupted on the same CPU.
+        lost(|losses| &mut losses.unjudged);
+    }
     connections::leave(connection);
     connections::close(connection);
     connections::end(sk);

@@ -5,7 +5,7 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, ProbeContext},
 };
 use gt_common::{
-    connection::{How, Moment},
+    connection::{How, LEFT, Moment},
     event::Kind,
 };
 
@@ -24,7 +24,6 @@ const IPPROTO_TCP: u16 = 6;
 const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
-const FIN_WAIT1: u8 = 4;
 const CLOSE: u8 = 7;
 const CLOSE_WAIT: u8 = 8;
 const LAST_ACK: u8 = 9;
@@ -73,13 +72,14 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
     let Some(connection) = connections::find(sk) else { return };
     let mut moment = Moment::default();
     let mut first = false;
-    if old == ESTABLISHED {
+    // The kernel skips a program that it has interrupted on the same CPU: a later change makes up for it.
+    if new != ESTABLISHED && connection.flags & LEFT == 0 {
         connections::leave(connection);
-        let how = match new {
-            CLOSE_WAIT => How::FinReceived,
-            FIN_WAIT1 => How::FinSent,
+        let how = match (old, new) {
+            (ESTABLISHED, CLOSE_WAIT) | (CLOSE_WAIT | LAST_ACK, _) => How::FinReceived,
             // A received RST has been judged before; else an RST follows, or the kernel gave up.
-            _ => How::Pending,
+            (ESTABLISHED, CLOSE) => How::Pending,
+            _ => How::FinSent,
         };
         first = teardown::teardown(sk, connection, how, &mut moment);
     }

@@ -27,24 +27,24 @@ pub struct Views {
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}; {remedy}")]
+#[error("cannot listen on {address}: {cause}; {remedy}")]
 pub struct ListenError {
     address: SocketAddr,
-    source: io::Error,
+    cause: io::Error,
     remedy: &'static str,
 }
 
 /// Takes the address, before anything is attached in the kernel.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|source| {
-        let remedy = match source.kind() {
+    TcpListener::bind(address).await.map_err(|cause| {
+        let remedy = match cause.kind() {
             io::ErrorKind::AddrInUse => {
                 "another process has it: stop that one or choose another with --listen"
             }
             io::ErrorKind::PermissionDenied => "choose a port above 1023 with --listen",
             _ => "choose an address of this machine with --listen",
         };
-        ListenError { address, source, remedy }
+        ListenError { address, cause, remedy }
     })
 }
 

@@ -16,10 +16,10 @@ pub enum BtfError {
          CONFIG_DEBUG_INFO_BTF=y (5.10 or newer of any large distribution)"
     )]
     Missing { path: PathBuf },
-    #[error("cannot read the kernel's types from {path}: {source}; check that /sys is mounted and readable")]
-    Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("cannot understand the kernel's types in {path}: {source}; please report this kernel's version")]
-    Malformed { path: PathBuf, source: btf::error::Error },
+    #[error("cannot read the kernel's types from {path}: {cause}; check that /sys is mounted and readable")]
+    Unreadable { path: PathBuf, cause: std::io::Error },
+    #[error("cannot understand the kernel's types in {path}: {cause}; please report this kernel's version")]
+    Malformed { path: PathBuf, cause: btf::error::Error },
     #[error(
         "this kernel's types lack {member}, which gt needs; please report this kernel's version: its layout \
          is not known to gt"
@@ -41,11 +41,11 @@ impl KernelTypes {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(BtfError::Missing { path: path.to_owned() });
             }
-            Err(source) => return Err(BtfError::Unreadable { path: path.to_owned(), source }),
+            Err(cause) => return Err(BtfError::Unreadable { path: path.to_owned(), cause }),
         }
-        let btf = Btf::from_file(path).map_err(|source| match source {
-            btf::error::Error::Io(source) => BtfError::Unreadable { path: path.to_owned(), source },
-            source => BtfError::Malformed { path: path.to_owned(), source },
+        let btf = Btf::from_file(path).map_err(|cause| match cause {
+            btf::error::Error::Io(cause) => BtfError::Unreadable { path: path.to_owned(), cause },
+            cause => BtfError::Malformed { path: path.to_owned(), cause },
         })?;
         Ok(Self { btf })
     }

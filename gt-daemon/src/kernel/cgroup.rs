@@ -31,16 +31,16 @@ pub enum CgroupError {
     )]
     Missing { root: PathBuf },
     #[error(
-        "cannot read the cgroup tree at {root}: {source}; gt must run as root with /sys/fs/cgroup readable"
+        "cannot read the cgroup tree at {root}: {cause}; gt must run as root with /sys/fs/cgroup readable"
     )]
-    Unreadable { root: PathBuf, source: std::io::Error },
+    Unreadable { root: PathBuf, cause: std::io::Error },
 }
 
 impl Cgroups {
     /// Looks at `/sys/fs/cgroup` or whatever stands for it. A v2 tree is known by `cgroup.controllers`, a v1
     /// hierarchy by `cgroup.procs` (Documentation/admin-guide/cgroup-v2.rst).
     pub fn probe(root: &Path) -> Result<Self, CgroupError> {
-        let unreadable = |source| CgroupError::Unreadable { root: root.to_owned(), source };
+        let unreadable = |cause| CgroupError::Unreadable { root: root.to_owned(), cause };
         let is_v2 = |path: &Path| path.join("cgroup.controllers").exists();
         if is_v2(root) {
             return Ok(Self { mode: Mode::Unified, trees: vec![root.to_owned()] });

@@ -251,12 +251,16 @@ pub fn obstacles(support: &KernelSupport, attach: Attach) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for choice in plan(support, attach).iter().filter(|choice| choice.backend.is_none()) {
-        obstacles.push(format!(
-            "no hook for {}: {}; use --attach auto or another kernel",
-            choice.question.name(),
-            choice.reason
-        ));
+    let mut unanswered: Vec<(String, Vec<&str>)> = Vec::new();
+    for choice in plan(support, attach).into_iter().filter(|choice| choice.backend.is_none()) {
+        match unanswered.iter_mut().find(|(reason, _)| *reason == choice.reason) {
+            Some((_, names)) => names.push(choice.question.name()),
+            None => unanswered.push((choice.reason, vec![choice.question.name()])),
+        }
+    }
+    for (reason, names) in unanswered {
+        obstacles
+            .push(format!("no hook for {}: {reason}; use --attach auto or another kernel", names.join(", ")));
     }
     obstacles
 }
@@ -306,7 +310,7 @@ mod tests {
         let no_kprobes = KernelSupport { kprobes: Some(false), ..capable() };
         assert_eq!(backends(&no_kprobes, Attach::Auto), [Some(Btf); 5]);
         assert_eq!(backends(&no_kprobes, Attach::Kprobe), [None; 5]);
-        assert_eq!(obstacles(&no_kprobes, Attach::Kprobe).len(), 5);
+        assert_eq!(obstacles(&no_kprobes, Attach::Kprobe).len(), 1);
 
         let mut inlined = capable();
         inlined.functions.insert("tcp_v4_send_reset", Some(false));

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    os::fd::{AsRawFd as _, OwnedFd},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -27,6 +28,8 @@ pub struct Health {
     state: Mutex<State>,
     /// Records of the ring buffer that were no event.
     undecodable: AtomicU64,
+    /// The attached programs, to ask the kernel for runs it has skipped.
+    programs: Mutex<Vec<OwnedFd>>,
     /// Entries of the connection table that had ended without a hook telling.
     corrected: AtomicU64,
 }
@@ -52,6 +55,7 @@ impl Health {
             state: Mutex::default(),
             undecodable: AtomicU64::new(0),
             corrected: AtomicU64::new(0),
+            programs: Mutex::default(),
         }
     }
 
@@ -72,6 +76,24 @@ impl Health {
     /// A record of the ring buffer was no event.
     pub fn undecodable(&self) {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From now on the kernel is asked how these programs fare.
+    pub fn watch_programs(&self, programs: Vec<OwnedFd>) {
+        *self.programs.lock().unwrap_or_else(PoisonError::into_inner) = programs;
+    }
+
+    /// Runs that the kernel skipped, since the program was already running on that CPU and had been interrupted
+    /// (`bpf_prog_active`); `None` where it does not tell (before 5.12).
+    fn missed_runs(&self) -> Option<u64> {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = None;
+        for program in programs.iter() {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
+            let misses = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            sum = Some(sum.unwrap_or(0) + misses.trim().parse::<u64>().ok()?);
+        }
+        sum
     }
 
     /// A check of the table has found so many ended entries.
@@ -128,7 +150,11 @@ impl Collector for Collected {
             ("connection_table", losses.table_full),
             ("cut_counters", losses.cuts_full),
             ("decode", health.undecodable.load(Ordering::Relaxed)),
-        ] {
+            ("teardown", losses.unjudged),
+        ]
+        .into_iter()
+        .chain(health.missed_runs().map(|missed| ("skipped_run", missed)))
+        {
             ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
         }
         let family = encoder.encode_descriptor(

@@ -14,7 +14,7 @@ use prometheus_client::{
 
 use super::words;
 use crate::{
-    pods::owners::{Owner, Owners},
+    pods::owners::{Name, Owner, Owners},
     probes::maps::Maps,
 };
 
@@ -71,15 +71,25 @@ struct InFlightRstLabels {
     evidence: &'static str,
 }
 
-/// One owner's counts. Two pods of the same name (one deleted, one new) share their series: the sum only
-/// grows until the old one is forgotten, which Prometheus reads as a counter's reset.
+/// One owner's counts. Two pods of the same name (one deleted, one new) share their series, and what the old
+/// one had counted stays in them when it is forgotten.
 struct Counted {
     labels: PodLabels,
     by_namespace: bool,
     lanes: [LaneCounters; Lane::COUNT],
 }
 
+impl From<&Name> for PodLabels {
+    fn from(name: &Name) -> Self {
+        Self { namespace: name.namespace.clone(), pod: name.pod.clone(), container: name.container.clone() }
+    }
+}
+
 impl Counted {
+    fn add(&mut self, lanes: &[LaneCounters; Lane::COUNT]) {
+        self.lanes.iter_mut().zip(lanes).for_each(|(sum, part)| sum.add(part));
+    }
+
     fn lanes(&self) -> impl Iterator<Item = (Lane, LaneLabels, &LaneCounters)> {
         Lane::ALL.into_iter().zip(&self.lanes).map(|(lane, counters)| {
             let (role, class) = words::lane(lane);
@@ -106,20 +116,30 @@ impl Traffic {
             cuts_by_slot.entry(key.slot).or_default().push((key, count));
         }
         let mut scrape = Scrape { counted: Vec::new(), cuts: BTreeMap::new(), resets: BTreeMap::new() };
-        for Owner { slot, namespace, pod, uid: _, container, by_namespace } in self.owners.list() {
-            let lanes = self.maps.counters(slot).map_err(told)?.lanes;
-            let labels = PodLabels { namespace, pod, container };
+        let published = self.owners.now();
+        for Owner { slot, name, uid: _, by_namespace } in &published.owners {
+            let lanes = self.maps.counters(*slot).map_err(told)?.lanes;
+            let labels = PodLabels::from(name);
             scrape.zero_cuts(&labels);
-            for (key, count) in cuts_by_slot.remove(&slot).unwrap_or_default() {
+            for (key, count) in cuts_by_slot.remove(slot).unwrap_or_default() {
                 scrape.add_cut(&labels, &key, count);
             }
             match scrape.counted.last_mut() {
                 // The list is sorted by these labels.
                 Some(last) if last.labels == labels => {
                     last.by_namespace |= by_namespace;
-                    last.lanes.iter_mut().zip(&lanes).for_each(|(sum, part)| sum.add(part));
+                    last.add(&lanes);
                 }
-                _ => scrape.counted.push(Counted { labels, by_namespace, lanes }),
+                _ => scrape.counted.push(Counted { labels, by_namespace: *by_namespace, lanes }),
+            }
+        }
+        for (name, retired) in &published.retired {
+            let labels = PodLabels::from(name);
+            if let Some(counted) = scrape.counted.iter_mut().find(|counted| counted.labels == labels) {
+                counted.add(&retired.counters.lanes);
+                for (key, count) in &retired.cuts {
+                    scrape.add_cut(&labels, key, *count);
+                }
             }
         }
         Ok(scrape)
@@ -220,6 +240,7 @@ impl Collector for Traffic {
                 ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
             }
         }
+        self.encode_census(&mut encoder)?;
         self.encode_resets(&scrape, &mut encoder)?;
         let mut family = encoder.encode_descriptor(
             "gt_inflight_cuts",
@@ -244,6 +265,27 @@ impl Collector for Traffic {
 }
 
 impl Traffic {
+    fn encode_census(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let census = self.owners.now().census;
+        let mut family = encoder.encode_descriptor(
+            "gt_pods",
+            "Pods on this node: watched, unattributed (watched, but their sockets are not found: no series), \
+             refused (no slot left) and gone (deleted, series kept for a while)",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (state, count) in [
+            ("watched", census.watched),
+            ("unattributed", census.unattributed),
+            ("refused", census.refused),
+            ("gone", census.gone),
+        ] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            ConstGauge::new(count).encode(family.encode_family(&[("state", state)])?)?;
+        }
+        Ok(())
+    }
+
     fn encode_resets(&self, scrape: &Scrape, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = encoder.encode_descriptor(
             "gt_rst",

@@ -19,13 +19,13 @@ pub enum KubeletError {
          static:FILE, in a container mount the host's directory"
     )]
     Missing { directory: PathBuf },
-    #[error("cannot read the kubelet's log directory {directory}: {source}; gt must run as root")]
-    Unreadable { directory: PathBuf, source: std::io::Error },
+    #[error("cannot read the kubelet's log directory {directory}: {cause}; gt must run as root")]
+    Unreadable { directory: PathBuf, cause: std::io::Error },
 }
 
 /// All pods with a log directory; entries of other shapes are passed over.
 pub fn pods(directory: &Path) -> Result<Vec<Pod>, KubeletError> {
-    let unreadable = |source| KubeletError::Unreadable { directory: directory.to_owned(), source };
+    let unreadable = |cause| KubeletError::Unreadable { directory: directory.to_owned(), cause };
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -1,8 +1,8 @@
 //! Which pods are watched here, and which sockets are theirs.
 //!
 //! Sources tell of pods ([`kubelet`], [`static_file`]); [`tree`] finds their cgroups, [`netns`] their network
-//! namespaces; [`owners`] gives each a slot and keeps the kernel's maps in step. [`tracker`] does one round of
-//! all that.
+//! namespaces. [`tracker`] does one round of all that, keeps the kernel's maps in step and publishes the
+//! [`owners`].
 
 pub mod kubelet;
 pub mod netns;
@@ -11,6 +11,7 @@ pub mod source;
 pub mod static_file;
 pub mod tracker;
 pub mod tree;
+mod watched;
 
 use std::path::PathBuf;
 

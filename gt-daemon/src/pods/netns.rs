@@ -2,9 +2,17 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use nix::{
+    libc::O_NONBLOCK,
+    sys::statfs::{FsType, fstatfs},
+};
+
+/// Namespaces as files (include/uapi/linux/magic.h).
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
 /// A network namespace that cannot go away, nor its inode number to another, while this lives.
 #[derive(Debug)]
@@ -16,7 +24,11 @@ pub struct Netns {
 impl Netns {
     /// Opens a file that stands for a network namespace: `/proc/<pid>/ns/net` or a bind mount of one.
     pub fn open(path: &Path) -> std::io::Result<Self> {
-        let held = File::open(path)?;
+        // A FIFO must not hold the daemon up, and any other file is no namespace.
+        let held = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+        if fstatfs(&held)?.filesystem_type() != NSFS_MAGIC {
+            return Err(std::io::Error::other("this file is no namespace"));
+        }
         let inode = u32::try_from(held.metadata()?.ino()).map_err(std::io::Error::other)?;
         Ok(Self { inode, held })
     }

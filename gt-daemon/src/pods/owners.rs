@@ -1,138 +1,80 @@
-//! Slots: which pod or container each of the kernel's counters belongs to.
+//! What the rest of the daemon sees of the watched pods: who owns which slot, published after each round.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
 };
 
-use gt_common::owner::{SELF_CHECK, Slot};
-
-use super::{Pod, netns::Netns};
+use gt_common::{connection::CutKey, counters::Counters, owner::Slot};
 
 /// An owner as its metrics name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub slot: Slot,
-    pub namespace: String,
-    pub pod: String,
+    pub name: Name,
     pub uid: String,
-    /// Empty where the container is not known (a socket known by its namespace only).
-    pub container: String,
-    /// Whether segments without a socket of its own lead here: they are known by their namespace only.
+    /// Whether segments without a socket of their own lead here: they are known by their namespace only.
     pub by_namespace: bool,
 }
 
-/// A watched pod: its slots, and what in the kernel leads to them.
-#[derive(Debug)]
-pub struct Watched {
-    pub pod: Pod,
-    /// The slot for what is known to be the pod's, but not which container's.
-    pub slot: Slot,
-    /// Slots by container name.
-    pub containers: BTreeMap<String, Slot>,
-    /// Cgroup ids set in the kernel, with their slots.
-    pub cgroups: BTreeMap<u64, Slot>,
-    /// The namespace, held open; `None` when not found yet or when it is the host's.
-    pub netns: Option<Netns>,
-    /// Whether the pod was found to live in the host's network namespace.
-    pub host_network: bool,
-    /// Ports the kernel programs were told of.
-    pub ports: BTreeSet<u16>,
-    /// Since when the source no longer names the pod.
-    pub gone: Option<Instant>,
+/// The labels of an owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    pub namespace: String,
+    pub pod: String,
+    /// Empty where the container is not known (a socket known by its namespace only).
+    pub container: String,
 }
 
-impl Watched {
-    /// A pod of which only the source has told.
-    #[must_use]
-    pub fn new(pod: Pod, slot: Slot) -> Self {
-        Self {
-            pod,
-            slot,
-            containers: BTreeMap::new(),
-            cgroups: BTreeMap::new(),
-            netns: None,
-            host_network: false,
-            ports: BTreeSet::new(),
-            gone: None,
-        }
-    }
-
-    /// Whether anything in the kernel leads to this pod; until then its counts are unknown, not zero.
-    #[must_use]
-    pub fn is_attributed(&self) -> bool {
-        self.netns.is_some() || !self.cgroups.is_empty()
-    }
+/// Counts of owners that are forgotten while their name lives on in a new pod: without them the new pod's
+/// series would fall, which Prometheus reads as a restart from zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retired {
+    pub counters: Counters,
+    pub cuts: BTreeMap<CutKey, u64>,
 }
 
-/// All watched pods by UID, and the free slots.
-#[derive(Debug)]
-pub struct Owners {
-    state: Mutex<State>,
+/// How many pods there are, by what is known of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Watched, and their sockets are known.
+    pub watched: u64,
+    /// Watched, but nothing in the kernel leads to them yet: no series.
+    pub unattributed: u64,
+    /// Not watched, for want of slots.
+    pub refused: u64,
+    /// No longer there, their series kept for the retention time.
+    pub gone: u64,
 }
 
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) watched: BTreeMap<String, Watched>,
-    free: BTreeSet<Slot>,
-    /// Pods (by UID) and containers (UID/name) that found no slot: told once.
-    pub(super) refused: BTreeSet<String>,
+/// One round's result.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// Owners whose counts are known, in the order of their names.
+    pub owners: Vec<Owner>,
+    pub retired: BTreeMap<Name, Retired>,
+    pub census: Census,
 }
 
-impl State {
-    /// The lowest free slot.
-    pub(super) fn allocate(&mut self) -> Option<Slot> {
-        self.free.pop_first()
-    }
-
-    pub(super) fn release(&mut self, slot: Slot) {
-        self.free.insert(slot);
-    }
-}
+/// The last round's result, shared with the views; never held for long.
+#[derive(Debug, Default)]
+pub struct Owners(RwLock<Arc<Published>>);
 
 impl Owners {
-    /// No owners yet, `slots` to give away (the self-check's excluded).
+    /// What is known now.
     #[must_use]
-    pub fn new(slots: u32) -> Self {
-        let free = (0..slots).filter(|slot| *slot != SELF_CHECK).collect();
-        Self { state: Mutex::new(State { watched: BTreeMap::new(), free, refused: BTreeSet::new() }) }
+    pub fn now(&self) -> Arc<Published> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The owners whose counts are known now, in the order of namespace, pod and container.
-    #[must_use]
-    pub fn list(&self) -> Vec<Owner> {
-        let state = self.lock();
-        let mut owners: Vec<_> = state
-            .watched
-            .values()
-            .filter(|watched| watched.is_attributed())
-            .flat_map(|watched| {
-                let owner = |container: &str, slot| Owner {
-                    by_namespace: container.is_empty() && watched.netns.is_some(),
-                    slot,
-                    namespace: watched.pod.namespace.clone(),
-                    pod: watched.pod.name.clone(),
-                    uid: watched.pod.uid.clone(),
-                    container: container.to_owned(),
-                };
-                std::iter::once(owner("", watched.slot))
-                    .chain(watched.containers.iter().map(move |(name, slot)| owner(name, *slot)))
-            })
-            .collect();
-        owners.sort_by(|a, b| {
-            (&a.namespace, &a.pod, &a.container, &a.uid).cmp(&(&b.namespace, &b.pod, &b.container, &b.uid))
-        });
-        owners
+    /// Replaces it.
+    pub fn publish(&self, published: Published) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
     }
 
     /// The owner of a slot.
     #[must_use]
     pub fn by_slot(&self, slot: Slot) -> Option<Owner> {
-        self.list().into_iter().find(|owner| owner.slot == slot)
+        self.now().owners.iter().find(|owner| owner.slot == slot).cloned()
     }
 }

@@ -15,8 +15,14 @@
 //! cgroup = "system.slice/haproxy.service/main"
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
 
+use nix::libc::O_NONBLOCK;
 use serde::Deserialize;
 
 use super::{Class, Container, Declared, Pod};
@@ -24,8 +30,8 @@ use super::{Class, Container, Declared, Pod};
 /// Why the file could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StaticFileError {
-    #[error("cannot read the pods file {file}: {source}; check the path given to --pods static:")]
-    Unreadable { file: PathBuf, source: std::io::Error },
+    #[error("cannot read the pods file {file}: {cause}; check the path given to --pods static:")]
+    Unreadable { file: PathBuf, cause: io::Error },
     #[error("the pods file {file} is not as it should be: {message}\nsee docs/pods-file.md for its format")]
     Malformed { file: PathBuf, message: String },
     #[error("the pods file {file} names pod {pod} but neither its cgroup nor its netns; give one of them")]
@@ -36,7 +42,7 @@ pub enum StaticFileError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Content {
     #[serde(default)]
     pod: Vec<Entry>,
 }
@@ -67,13 +73,19 @@ struct ContainerEntry {
 
 /// Reads the file anew.
 pub fn pods(file: &Path) -> Result<Vec<Pod>, StaticFileError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|source| StaticFileError::Unreadable { file: file.to_owned(), source })?;
+    let unreadable = |cause| StaticFileError::Unreadable { file: file.to_owned(), cause };
+    // A FIFO or a terminal would hold the daemon up.
+    let mut text = String::new();
+    let mut opened = File::options().read(true).custom_flags(O_NONBLOCK).open(file).map_err(unreadable)?;
+    if opened.metadata().map_err(unreadable)?.file_type().is_fifo() {
+        return Err(unreadable(io::Error::other("this is a FIFO, not a file")));
+    }
+    opened.read_to_string(&mut text).map_err(unreadable)?;
     parse(file, &text)
 }
 
 fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
-    let parsed: File = toml::from_str(text).map_err(|error| StaticFileError::Malformed {
+    let parsed: Content = toml::from_str(text).map_err(|error| StaticFileError::Malformed {
         file: file.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     })?;
@@ -83,6 +95,12 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
             return Err(StaticFileError::Nowhere { file: file.to_owned(), pod: entry.name });
         }
         let uid = entry.uid.unwrap_or_else(|| entry.name.clone());
+        for (what, value) in [("namespace", &entry.namespace), ("name", &entry.name), ("uid", &uid)] {
+            if value.is_empty() || value.chars().any(char::is_control) {
+                let message = format!("{what} {value:?} is empty or holds control characters");
+                return Err(StaticFileError::Malformed { file: file.to_owned(), message });
+            }
+        }
         if pods.iter().any(|pod| pod.uid == uid) {
             return Err(StaticFileError::Twice { file: file.to_owned(), uid });
         }
@@ -145,6 +163,7 @@ mod tests {
             ("[[pod]]\nnamespace='a'\nname='b'\n", "neither its cgroup nor its netns"),
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroop='x'\n", "cgroop"),
             ("[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nprotocol='spdy'", "spdy"),
+            ("[[pod]]\nnamespace=''\nname='b'\nnetns='x'", "namespace"),
             ("not toml", "expected"),
             (
                 "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\n[[pod]]\nnamespace='a'\nname='b'\nnetns='y'",

@@ -10,7 +10,7 @@ use std::{
 };
 
 use gt_common::{
-    connection::{Lane, PodFacts, Protocol},
+    connection::{CutKey, Lane, PodFacts, Protocol},
     owner::{Owner, Slot},
 };
 use tracing::{info, warn};
@@ -18,9 +18,10 @@ use tracing::{info, warn};
 use super::{
     Class, Declared, Pod,
     netns::Netns,
-    owners::{Owners, State, Watched},
+    owners::{Census, Name, Owners, Published, Retired},
     source::{Source, SourceError},
     tree::{PodDirs, container_id, subdirectories},
+    watched::{FreeSlots, OwnedCgroup, Watched},
 };
 use crate::{
     kernel::cgroup::{Cgroups, Mode},
@@ -39,11 +40,27 @@ pub struct Tracker {
     pub host_netns: Netns,
     /// How long a pod that is gone keeps its series: the last RST comes after the pod, the scrape later still.
     pub retain: Duration,
+    /// Where each round's result is published.
     pub owners: Arc<Owners>,
     pub maps: Arc<Maps>,
     /// For the connections that are there before their pod is watched.
     pub probes: Arc<Mutex<Probes>>,
+    state: State,
 }
+
+/// What the tracker keeps from round to round.
+#[derive(Debug)]
+struct State {
+    watched: BTreeMap<String, Watched>,
+    free: FreeSlots,
+    /// Pods (by UID) and containers (UID/name) that found no slot: told once.
+    refused: BTreeSet<String>,
+    retired: BTreeMap<Name, Retired>,
+}
+
+/// How long a pod that is gone keeps its network namespace open. Its last packets come after it; but an open
+/// namespace keeps its devices and addresses alive, which an observer must not do for long.
+const NETNS_GRACE: Duration = Duration::from_secs(10);
 
 /// Why a round failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,57 +71,132 @@ pub enum TrackError {
     Probe(#[from] ProbeError),
 }
 
+/// A tracker before its first round.
+pub struct Settings {
+    pub source: Source,
+    pub container: Option<String>,
+    pub ports: Vec<(u16, Class)>,
+    pub cgroups: Cgroups,
+    pub proc: PathBuf,
+    pub host_netns: Netns,
+    pub retain: Duration,
+}
+
 impl Tracker {
+    /// Nothing is watched yet.
+    #[must_use]
+    pub fn new(settings: Settings, owners: Arc<Owners>, maps: Arc<Maps>, probes: Arc<Mutex<Probes>>) -> Self {
+        let Settings { source, container, ports, cgroups, proc, host_netns, retain } = settings;
+        let state = State {
+            watched: BTreeMap::new(),
+            free: FreeSlots::new(maps.slots()),
+            refused: BTreeSet::new(),
+            retired: BTreeMap::new(),
+        };
+        Self { source, container, ports, cgroups, proc, host_netns, retain, owners, maps, probes, state }
+    }
+
     /// Brings owners and maps in step with the source; `now` decides what has been gone long enough. A pod
     /// that cannot be watched is told in the log and does not keep the others from it.
-    pub fn round(&self, now: Instant) -> Result<(), TrackError> {
+    pub fn round(&mut self, now: Instant) -> Result<(), TrackError> {
         let pods = self.source.pods(self.container.as_deref())?;
         let dirs = PodDirs::scan(&self.cgroups.trees);
-        let mut state = self.owners.lock();
         let named: BTreeSet<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
         for pod in pods {
             let name = format!("{}/{}", pod.namespace, pod.name);
-            if let Err(error) = self.see(&mut state, pod, &dirs) {
+            if let Err(error) = self.see(pod, &dirs, now) {
                 warn!(pod = name, %error, "not fully watched");
             }
         }
-        self.forget(&mut state, &named, now)?;
-        Ok(())
+        let forgotten = self.forget(&named, now);
+        self.publish();
+        Ok(forgotten?)
     }
 
-    fn see(&self, state: &mut State, pod: Pod, dirs: &PodDirs) -> Result<(), ProbeError> {
-        if !state.watched.contains_key(&pod.uid) && !self.begin(state, &pod)? {
-            return Ok(());
+    /// How many pods are watched now.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.state.watched.values().filter(|watched| watched.gone.is_none()).count()
+    }
+
+    fn publish(&mut self) {
+        let mut published = Published { census: self.census(), ..Published::default() };
+        for watched in self.state.watched.values().filter(|watched| watched.is_attributed()) {
+            published.owners.extend(watched.owners());
         }
-        let places = self.places(&pod, dirs);
-        self.name_containers(state, &pod, &places)?;
-        let Some(watched) = state.watched.get_mut(&pod.uid) else { return Ok(()) };
+        published.owners.sort_by(|a, b| (&a.name, &a.uid).cmp(&(&b.name, &b.uid)));
+        let live: BTreeSet<_> = published.owners.iter().map(|owner| &owner.name).collect();
+        self.state.retired.retain(|name, _| live.contains(name));
+        published.retired.clone_from(&self.state.retired);
+        self.owners.publish(published);
+    }
+
+    fn census(&self) -> Census {
+        let mut census = Census::default();
+        for watched in self.state.watched.values() {
+            if watched.gone.is_some() {
+                census.gone += 1;
+            } else if watched.is_attributed() {
+                census.watched += 1;
+            } else {
+                census.unattributed += 1;
+            }
+        }
+        census.refused = self.state.refused.iter().filter(|refused| !refused.contains('/')).count() as u64;
+        census
+    }
+
+    fn see(&mut self, pod: Pod, dirs: &PodDirs, now: Instant) -> Result<(), ProbeError> {
+        let mut watched = match self.state.watched.remove(&pod.uid) {
+            Some(watched) => watched,
+            None => match self.begin(&pod)? {
+                Some(watched) => watched,
+                None => return Ok(()),
+            },
+        };
         watched.gone = None;
-        let new_cgroups = self.own_cgroups(watched, &places)?;
-        let new_namespace = self.own_namespace(watched, &pod, &places)?;
+        let seen = self.locate(&mut watched, &pod, dirs, now);
         watched.pod = pod;
-        if new_namespace && let Some(netns) = &watched.netns {
-            self.adopt(&watched.pod, netns);
-        } else if new_cgroups && watched.netns.is_none() {
-            // In the host's network: its sockets are known by their cgroups.
-            self.adopt(&watched.pod, &self.host_netns);
+        if let Ok(Some(place)) = &seen {
+            self.adopt(&watched, *place);
         }
-        Ok(())
+        self.state.watched.insert(watched.pod.uid.clone(), watched);
+        seen.map(drop)
     }
 
-    /// Gives a new pod its slot and tells the kernel programs its ports; false when no slot is left.
-    fn begin(&self, state: &mut State, pod: &Pod) -> Result<bool, ProbeError> {
-        let Some(slot) = state.allocate() else {
-            if state.refused.insert(pod.uid.clone()) {
+    /// Finds what in the kernel leads to the pod; where open connections have to be taken in, if anywhere.
+    fn locate(
+        &mut self,
+        watched: &mut Watched,
+        pod: &Pod,
+        dirs: &PodDirs,
+        now: Instant,
+    ) -> Result<Option<Place>, ProbeError> {
+        let places = self.places(pod, dirs);
+        self.name_containers(watched, pod, &places);
+        let new_cgroups = self.own_cgroups(watched, &places, now)?;
+        let new_namespace = self.own_namespace(watched, pod, &places)?;
+        Ok(match (new_namespace, new_cgroups && watched.netns.is_none()) {
+            (true, _) => Some(Place::OwnNamespace),
+            // In the host's network its sockets are known by their cgroups.
+            (false, true) => Some(Place::Host),
+            (false, false) => None,
+        })
+    }
+
+    /// Gives a new pod its slot and tells the kernel programs its ports; `None` when no slot is left.
+    fn begin(&mut self, pod: &Pod) -> Result<Option<Watched>, ProbeError> {
+        let Some(slot) = self.state.free.take() else {
+            if self.state.refused.insert(pod.uid.clone()) {
                 warn!(
                     pod = pod.name,
                     namespace = pod.namespace,
                     "not watched: all slots are taken; raise --slots"
                 );
             }
-            return Ok(false);
+            return Ok(None);
         };
-        state.refused.remove(&pod.uid);
+        self.state.refused.remove(&pod.uid);
         let mut watched = Watched::new(pod.clone(), slot);
         let facts = PodFacts { protocol: declared(pod.protocol), ..PodFacts::default() };
         self.maps.tell(slot, facts)?;
@@ -117,8 +209,7 @@ impl Tracker {
             watched.ports.insert(*port);
         }
         info!(pod = pod.name, namespace = pod.namespace, uid = pod.uid, slot, "watching pod");
-        state.watched.insert(pod.uid.clone(), watched);
-        Ok(true)
+        Ok(Some(watched))
     }
 
     /// The pod's cgroup directories.
@@ -136,32 +227,35 @@ impl Tracker {
     }
 
     /// Containers get slots of their own only where a socket's cgroup tells them apart.
-    fn name_containers(&self, state: &mut State, pod: &Pod, places: &[PathBuf]) -> Result<(), ProbeError> {
+    fn name_containers(&mut self, watched: &mut Watched, pod: &Pod, places: &[PathBuf]) {
         if self.cgroups.mode != Mode::Unified || places.is_empty() {
-            return Ok(());
+            return;
         }
         for container in &pod.containers {
-            if container.id.is_none() && container.cgroup.is_none() {
+            let known = container.id.is_some() || container.cgroup.is_some();
+            if !known || watched.containers.contains_key(&container.name) {
                 continue;
             }
-            if state.watched.get(&pod.uid).is_none_or(|w| w.containers.contains_key(&container.name)) {
-                continue;
-            }
-            let Some(slot) = state.allocate() else {
-                if state.refused.insert(format!("{}/{}", pod.uid, container.name)) {
+            match self.state.free.take() {
+                Some(slot) => {
+                    watched.containers.insert(container.name.clone(), slot);
+                }
+                None if self.state.refused.insert(format!("{}/{}", pod.uid, container.name)) => {
                     warn!(pod = pod.name, container = container.name, "counted with its pod: raise --slots");
                 }
-                continue;
-            };
-            if let Some(watched) = state.watched.get_mut(&pod.uid) {
-                watched.containers.insert(container.name.clone(), slot);
+                None => {}
             }
         }
-        Ok(())
     }
 
-    /// Sets the ids of all cgroups at and below the pod's; whether there were new ones.
-    fn own_cgroups(&self, watched: &mut Watched, places: &[PathBuf]) -> Result<bool, ProbeError> {
+    /// Sets the ids of all cgroups at and below the pod's; whether there were new ones. One that is gone keeps
+    /// its sockets' owner for the retention time: its last RST may come after it.
+    fn own_cgroups(
+        &self,
+        watched: &mut Watched,
+        places: &[PathBuf],
+        now: Instant,
+    ) -> Result<bool, ProbeError> {
         if self.cgroups.mode != Mode::Unified {
             return Ok(false);
         }
@@ -170,14 +264,23 @@ impl Tracker {
             self.collect(watched, place, watched.slot, &mut found);
         }
         let mut new = false;
-        for (id, slot) in found {
-            if watched.cgroups.get(&id) != Some(&slot) {
-                self.maps.own_cgroup(id, Owner { slot, pod: watched.slot })?;
-                // A container's cgroup that is gone keeps its sockets' owner until the pod goes: its last RST
-                // may come after it, and ids are not reused.
-                watched.cgroups.insert(id, slot);
+        for (id, slot) in &found {
+            if watched.cgroups.get(id).is_none_or(|known| known.slot != *slot) {
+                self.maps.own_cgroup(*id, Owner { slot: *slot, pod: watched.slot })?;
                 new = true;
             }
+            watched.cgroups.insert(*id, OwnedCgroup { slot: *slot, gone: None });
+        }
+        let mut over = Vec::new();
+        for (id, owned) in watched.cgroups.iter_mut().filter(|(id, _)| !found.contains_key(id)) {
+            let since = *owned.gone.get_or_insert(now);
+            if now.duration_since(since) >= self.retain {
+                over.push(*id);
+            }
+        }
+        for id in over {
+            watched.cgroups.remove(&id);
+            self.maps.disown_cgroup(id, watched.slot)?;
         }
         Ok(new)
     }
@@ -239,10 +342,11 @@ impl Tracker {
             return Ok(false);
         }
         watched.host_network = false;
+        watched.had_netns = true;
         self.maps.own_namespace(netns.inode(), Owner { slot: watched.slot, pod: watched.slot })?;
         info!(pod = pod.name, namespace = pod.namespace, netns = netns.inode(), "network namespace found");
         if let Some(old) = watched.netns.replace(netns) {
-            self.maps.disown_namespace(old.inode())?;
+            self.maps.disown_namespace(old.inode(), watched.slot)?;
         }
         Ok(true)
     }
@@ -253,10 +357,16 @@ impl Tracker {
 
     /// Takes in the connections that are there already; two passes, so that one that ended during the first
     /// does not stay.
-    fn adopt(&self, pod: &Pod, netns: &Netns) {
+    fn adopt(&self, watched: &Watched, place: Place) {
+        let netns = match place {
+            Place::OwnNamespace => watched.netns.as_ref(),
+            Place::Host => Some(&self.host_netns),
+        };
+        let Some(netns) = netns else { return };
         let result = self.reconcile(&[netns]).and_then(|_| self.reconcile(&[netns]));
         if let Err(error) = result {
-            warn!(pod = pod.name, namespace = pod.namespace, %error, "open connections are not taken in");
+            let Pod { namespace, name, .. } = &watched.pod;
+            warn!(pod = name, namespace, %error, "open connections are not taken in");
         }
     }
 
@@ -277,8 +387,7 @@ impl Tracker {
         Ok(removed)
     }
 
-    /// Tells whether a pod's slot has its sockets in a namespace. Called with the owners locked elsewhere, so
-    /// it asks the kernel's map instead.
+    /// Tells whether a pod's slot has its sockets in a namespace, by the kernel's own map.
     fn owners_in<'a>(&'a self, netns: &Netns) -> impl Fn(Slot) -> bool + use<'a> {
         let owner = self.maps.owner_of_namespace(netns.inode());
         let is_host = netns.inode() == self.host_netns.inode();
@@ -292,53 +401,72 @@ impl Tracker {
     /// Compares the whole table with all watched sockets; returns how many entries had ended unseen. Entries
     /// that were missing come in.
     pub fn reconcile_all(&self) -> Result<u64, crate::probes::adopt::AdoptError> {
-        let mut files = Vec::new();
+        let mut namespaces: Vec<_> =
+            self.state.watched.values().filter_map(|watched| watched.netns.as_ref()).collect();
+        if self.cgroups.mode == Mode::Unified
+            && self.state.watched.values().any(|watched| watched.netns.is_none())
         {
-            let state = self.owners.lock();
-            for watched in state.watched.values() {
-                if let Some(netns) = &watched.netns {
-                    files.push(netns.duplicate());
-                }
-            }
-            if self.cgroups.mode == Mode::Unified && state.watched.values().any(|w| w.netns.is_none()) {
-                files.push(self.host_netns.duplicate());
-            }
+            namespaces.push(&self.host_netns);
         }
-        let namespaces: Vec<_> = files.into_iter().flatten().collect();
-        self.reconcile(&namespaces.iter().collect::<Vec<_>>())
+        self.reconcile(&namespaces)
     }
 
     /// Pods the source no longer names stay for the retention time, then everything of theirs goes.
-    fn forget(&self, state: &mut State, named: &BTreeSet<String>, now: Instant) -> Result<(), ProbeError> {
+    fn forget(&mut self, named: &BTreeSet<String>, now: Instant) -> Result<(), ProbeError> {
         let mut over = Vec::new();
-        for (uid, watched) in state.watched.iter_mut().filter(|(uid, _)| !named.contains(*uid)) {
-            let since = *watched.gone.get_or_insert(now);
-            if now.duration_since(since) >= self.retain {
+        for (uid, watched) in self.state.watched.iter_mut().filter(|(uid, _)| !named.contains(*uid)) {
+            let gone_for = now.duration_since(*watched.gone.get_or_insert(now));
+            if gone_for >= NETNS_GRACE.min(self.retain)
+                && let Some(netns) = watched.netns.take()
+            {
+                self.maps.disown_namespace(netns.inode(), watched.slot)?;
+            }
+            if gone_for >= self.retain {
                 over.push(uid.clone());
             }
         }
         for uid in over {
-            let Some(watched) = state.watched.remove(&uid) else { continue };
-            for id in watched.cgroups.keys() {
-                self.maps.disown_cgroup(*id)?;
+            if let Some(watched) = self.state.watched.remove(&uid) {
+                self.release(watched)?;
             }
-            if let Some(netns) = &watched.netns {
-                self.maps.disown_namespace(netns.inode())?;
-            }
-            for port in &watched.ports {
-                self.maps.declass(watched.slot, *port)?;
-            }
-            let slots: Vec<_> =
-                std::iter::once(watched.slot).chain(watched.containers.into_values()).collect();
-            self.maps.reset(&slots)?;
-            for slot in slots {
-                state.release(slot);
-            }
-            info!(pod = watched.pod.name, namespace = watched.pod.namespace, uid, "pod forgotten");
         }
-        state.refused.retain(|refused| named.contains(refused.split('/').next().unwrap_or_default()));
+        self.state.refused.retain(|refused| named.contains(refused.split('/').next().unwrap_or_default()));
         Ok(())
     }
+
+    /// Takes everything of a pod out of the kernel and gives its slots back. Its counts live on where its name
+    /// does.
+    fn release(&mut self, watched: Watched) -> Result<(), ProbeError> {
+        for id in watched.cgroups.keys() {
+            self.maps.disown_cgroup(*id, watched.slot)?;
+        }
+        for port in &watched.ports {
+            self.maps.declass(watched.slot, *port)?;
+        }
+        let owners: Vec<_> = watched.owners().collect();
+        for owner in &owners {
+            let retired = self.state.retired.entry(owner.name.clone()).or_default();
+            retired.counters.add(&self.maps.counters(owner.slot)?);
+            for (key, count) in self.maps.cuts()?.into_iter().filter(|(key, _)| key.slot == owner.slot) {
+                *retired.cuts.entry(CutKey { slot: 0, ..key }).or_default() += count;
+            }
+        }
+        let slots: Vec<_> = owners.iter().map(|owner| owner.slot).collect();
+        self.maps.reset(&slots)?;
+        for slot in slots {
+            self.state.free.give_back(slot);
+        }
+        let Pod { namespace, name, uid, .. } = &watched.pod;
+        info!(pod = name, namespace, uid, "pod forgotten");
+        Ok(())
+    }
+}
+
+/// Where a pod's sockets are walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    OwnNamespace,
+    Host,
 }
 
 /// A declared protocol as the kernel programs know it.

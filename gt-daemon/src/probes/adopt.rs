@@ -2,10 +2,11 @@
 
 use std::{fs::File, io::Read as _, os::fd::AsFd as _, thread};
 
-use aya::programs::{Iter, iter::IterLink};
+use aya::programs::{Iter, ProgramError, iter::IterLink};
 use nix::sched::{CloneFlags, setns};
 
-use super::{ProbeError, Probes};
+use super::{ProbeError, Probes, chain, refused};
+use crate::kernel::plan::Hook;
 
 /// Why a pass could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +27,8 @@ impl Probes {
     /// Loads the iterator.
     pub fn load_iterator(&mut self) -> Result<(), ProbeError> {
         let Self { ebpf, types, .. } = self;
-        iterator(ebpf)?.load("tcp", types).map_err(|source| ProbeError::Load {
-            program: PROGRAM,
-            target: "iter/tcp",
-            source: Box::new(source),
-            log: String::new(),
-        })
+        let hook = Hook { program: PROGRAM, target: "iter/tcp", ipv6: false };
+        iterator(ebpf)?.load("tcp", types).map_err(|error| refused(hook, error))
     }
 
     /// Walks the sockets of a namespace: those of watched pods that are not in the table come in, the others
@@ -39,8 +36,11 @@ impl Probes {
     pub fn adopt(&mut self, netns: &File) -> Result<u32, AdoptError> {
         self.pass = self.pass.wrapping_add(1).max(1);
         self.maps.set_pass(self.pass)?;
-        let attach =
-            |source| ProbeError::Attach { program: PROGRAM, target: "iter/tcp", source: Box::new(source) };
+        let attach = |error: ProgramError| ProbeError::Attach {
+            program: PROGRAM,
+            target: "iter/tcp",
+            cause: chain(&error),
+        };
         let program = iterator(&mut self.ebpf)?;
         let id = program.attach().map_err(attach)?;
         let link = program.take_link(id).map_err(attach)?;

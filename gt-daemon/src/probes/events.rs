@@ -9,7 +9,7 @@ use aya::{
 use tokio::io::unix::AsyncFd;
 
 use super::{
-    ProbeError,
+    ProbeError, chain,
     decode::{DecodeError, Observed, decode},
 };
 
@@ -22,8 +22,8 @@ impl Events {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, ProbeError> {
         const NAME: &str = "EVENTS";
         let map = ebpf.take_map(NAME).ok_or(ProbeError::Missing { what: "map", name: NAME })?;
-        let ring = RingBuf::try_from(map)
-            .map_err(|source| ProbeError::Map { name: NAME, source: Box::new(source) })?;
+        let ring =
+            RingBuf::try_from(map).map_err(|error| ProbeError::Map { name: NAME, cause: chain(&error) })?;
         Ok(Self { ring })
     }
 

@@ -17,7 +17,7 @@ use gt_common::{
     owner::{Owner, Slot},
 };
 
-use super::ProbeError;
+use super::{ProbeError, chain};
 
 /// Maps shared by whoever assigns owners and whoever reads counts.
 pub struct Maps {
@@ -157,7 +157,7 @@ impl Maps {
     }
 
     fn zero(&self, slot: Slot) -> Result<(), ProbeError> {
-        let failed = |error| ProbeError::Map { name: "COUNTERS", source: Box::new(error) };
+        let failed = failed("COUNTERS");
         let cpus = nr_cpus().map_err(|(_, error)| failed(MapError::IoError(error)))?;
         let zeros = PerCpuValues::try_from(vec![Counters::default(); cpus])
             .map_err(|error| failed(MapError::IoError(error)))?;
@@ -184,9 +184,15 @@ impl Maps {
         lock(&self.cgroups).insert(id, owner, 0).map_err(failed("CGROUP_OWNER"))
     }
 
-    /// A cgroup's sockets belong to nobody any more.
-    pub fn disown_cgroup(&self, id: u64) -> Result<(), ProbeError> {
-        absent_is_fine(lock(&self.cgroups).remove(&id)).map_err(failed("CGROUP_OWNER"))
+    /// A cgroup's sockets are not this pod's any more; another owner's entry stays.
+    pub fn disown_cgroup(&self, id: u64, pod: Slot) -> Result<(), ProbeError> {
+        let mut cgroups = lock(&self.cgroups);
+        match cgroups.get(&id, 0) {
+            Ok(owner) if owner.pod == pod => {
+                absent_is_fine(cgroups.remove(&id)).map_err(failed("CGROUP_OWNER"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes a network namespace's sockets an owner's, where their cgroup says nothing.
@@ -206,9 +212,15 @@ impl Maps {
         lock(&self.namespaces).iter().flatten().map(|(_, owner)| owner.pod).collect()
     }
 
-    /// A network namespace's sockets belong to nobody any more.
-    pub fn disown_namespace(&self, inode: u32) -> Result<(), ProbeError> {
-        absent_is_fine(lock(&self.namespaces).remove(&inode)).map_err(failed("NETNS_OWNER"))
+    /// A network namespace's sockets are not this pod's any more; another owner's entry stays.
+    pub fn disown_namespace(&self, inode: u32, pod: Slot) -> Result<(), ProbeError> {
+        let mut namespaces = lock(&self.namespaces);
+        match namespaces.get(&inode, 0) {
+            Ok(owner) if owner.pod == pod => {
+                absent_is_fine(namespaces.remove(&inode)).map_err(failed("NETNS_OWNER"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -221,7 +233,7 @@ where
 }
 
 fn failed(name: &'static str) -> impl Fn(MapError) -> ProbeError {
-    move |source| ProbeError::Map { name, source: Box::new(source) }
+    move |error| ProbeError::Map { name, cause: chain(&error) }
 }
 
 fn absent_is_fine(result: Result<(), MapError>) -> Result<(), MapError> {

@@ -9,7 +9,11 @@ pub mod events;
 pub mod maps;
 pub mod self_check;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+};
 
 use aya::{
     Btf, Ebpf, EbpfLoader, VerifierLogLevel,
@@ -32,21 +36,47 @@ pub fn object_digest() -> String {
     Sha256::digest(OBJECT).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Why the kernel refused.
+/// Why the kernel refused. Causes are kept as text: what aya tells in its chain of errors, without the whole
+/// log of the verifier.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    #[error("cannot load the kernel programs: {0}; is this process root, with CAP_BPF and CAP_PERFMON?")]
-    Object(#[source] Box<aya::EbpfError>),
-    #[error("cannot read the kernel's types: {0}; gt needs CONFIG_DEBUG_INFO_BTF")]
-    Types(#[source] Box<aya::BtfError>),
+    #[error("cannot load the kernel programs: {cause}; is this process root, with CAP_BPF and CAP_PERFMON?")]
+    Object { cause: String },
+    #[error("cannot read the kernel's types: {cause}; gt needs CONFIG_DEBUG_INFO_BTF")]
+    Types { cause: String },
     #[error("the embedded object has no {what} named {name}: this build of gt is broken")]
     Missing { what: &'static str, name: &'static str },
-    #[error("cannot use map {name}: {source}")]
-    Map { name: &'static str, source: Box<aya::maps::MapError> },
-    #[error("the kernel does not accept program {program} for {target}: {source}{log}")]
-    Load { program: &'static str, target: &'static str, source: Box<ProgramError>, log: String },
-    #[error("cannot attach program {program} to {target}: {source}")]
-    Attach { program: &'static str, target: &'static str, source: Box<ProgramError> },
+    #[error("cannot use the kernel map {name}: {cause}; {}", remedy(.name))]
+    Map { name: &'static str, cause: String },
+    #[error(
+        "the kernel does not accept program {program} for {target}: {cause}; please report this kernel's version{log}"
+    )]
+    Load { program: &'static str, target: &'static str, cause: String, log: String },
+    #[error("cannot attach program {program} to {target}: {cause}; try --attach with the other backend")]
+    Attach { program: &'static str, target: &'static str, cause: String },
+}
+
+/// An error with all its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// What helps when a map refuses.
+fn remedy(map: &str) -> &'static str {
+    match map {
+        "CGROUP_OWNER" | "NETNS_OWNER" | "PORTS" | "PODS" | "COUNTERS" => "if it is full, raise --slots",
+        "CONNECTIONS" => "if it is full, raise --connections",
+        _ => "please report this kernel's version",
+    }
 }
 
 /// What is fixed at load.
@@ -76,7 +106,7 @@ impl Probes {
     pub fn load(options: &LoadOptions) -> Result<(Self, Events), ProbeError> {
         // Before 5.11 maps count against this limit; where it cannot be raised, loading tells.
         let _told_by_the_load = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
-        let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types(Box::new(error)))?;
+        let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types { cause: chain(&error) })?;
         let log_level = if options.debug { u8::MAX } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&types))
@@ -91,7 +121,7 @@ impl Probes {
             .map_max_entries("CONNECTIONS", options.connections)
             .verifier_log_level(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)
             .load(OBJECT)
-            .map_err(|error| ProbeError::Object(Box::new(error)))?;
+            .map_err(|error| ProbeError::Object { cause: chain(&error) })?;
         let maps = Arc::new(Maps::take(&mut ebpf, options.slots)?);
         let events = Events::take(&mut ebpf)?;
         Ok((Self { ebpf, types, maps, attached: BTreeMap::new(), pass: 0 }, events))
@@ -106,6 +136,28 @@ impl Probes {
     /// The kernel side's debug messages, which go to the log.
     pub fn messages(&mut self) -> Result<EbpfLogger<&'static dyn log::Log>, aya_log::Error> {
         EbpfLogger::init(&mut self.ebpf)
+    }
+
+    /// Handles of the attached programs, to ask the kernel how they fare.
+    pub fn attached_programs(&self) -> Result<Vec<OwnedFd>, ProbeError> {
+        let mut files = Vec::new();
+        for (question, backend) in &self.attached {
+            let tracepoint = [question.tracepoint()];
+            let hooks: &[Hook] = match backend {
+                Backend::Kprobe => question.kprobes(),
+                Backend::Btf => &tracepoint,
+            };
+            for hook in hooks {
+                let Some(program) = self.ebpf.program(hook.program) else { continue };
+                // One that is not loaded (IPv6) has no descriptor.
+                if let Ok(fd) = program.fd()
+                    && let Ok(file) = fd.as_fd().try_clone_to_owned()
+                {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(files)
     }
 
     /// Which backend answers each question now.
@@ -158,11 +210,11 @@ impl Probes {
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
-        program.load().map_err(|source| refused(hook, source))?;
+        program.load().map_err(|error| refused(hook, error))?;
         program.attach(hook.target, 0).map(drop).map_err(|source| ProbeError::Attach {
             program: hook.program,
             target: hook.target,
-            source: Box::new(source),
+            cause: chain(&source),
         })
     }
 
@@ -172,25 +224,25 @@ impl Probes {
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
-        program.load(hook.target, &self.types).map_err(|source| refused(hook, source))?;
+        program.load(hook.target, &self.types).map_err(|error| refused(hook, error))?;
         program.attach().map(drop).map_err(|source| ProbeError::Attach {
             program: hook.program,
             target: hook.target,
-            source: Box::new(source),
+            cause: chain(&source),
         })
     }
 }
 
 /// The verifier's log is the cause of a refusal; its last lines say which access it refused.
-fn refused(hook: Hook, source: ProgramError) -> ProbeError {
-    let log = match &source {
-        ProgramError::LoadError { verifier_log, .. } => {
+fn refused(hook: Hook, error: ProgramError) -> ProbeError {
+    let (cause, log) = match &error {
+        ProgramError::LoadError { io_error, verifier_log } => {
             let text = verifier_log.to_string();
             let lines: Vec<_> = text.lines().collect();
             let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
-            format!("\nthe verifier's last words:\n{tail}")
+            (io_error.to_string(), format!("\nthe verifier's last words:\n{tail}"))
         }
-        _ => String::new(),
+        other => (chain(other), String::new()),
     };
-    ProbeError::Load { program: hook.program, target: hook.target, source: Box::new(source), log }
+    ProbeError::Load { program: hook.program, target: hook.target, cause, log }
 }

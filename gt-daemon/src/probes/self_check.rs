@@ -44,8 +44,8 @@ pub enum SelfCheckError {
          its loopback device"
     )]
     Namespace(std::io::Error),
-    #[error("cannot {what} for the self-check on loopback: {source}")]
-    Socket { what: &'static str, source: std::io::Error },
+    #[error("cannot {what} for the self-check on loopback: {cause}")]
+    Socket { what: &'static str, cause: std::io::Error },
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("the self-check's thread died: this is a fault in gt, please report it")]
@@ -75,7 +75,7 @@ fn in_own_namespace(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>
         .map_err(|_| SelfCheckError::Namespace(std::io::Error::other("inode number out of range")))?;
     maps.own_namespace(inode, Owner { slot: SELF_CHECK, pod: SELF_CHECK })?;
     let result = converse(maps, expectation);
-    maps.disown_namespace(inode)?;
+    maps.disown_namespace(inode, SELF_CHECK)?;
     result
 }
 
@@ -95,7 +95,7 @@ fn converse(maps: &Maps, expectation: Expectation) -> Result<Vec<Missed>, SelfCh
 /// One close, one reset, one refusal.
 fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<Missed>, SelfCheckError> {
     let before = maps.counters(SELF_CHECK)?.total();
-    let socket = |what| move |source| SelfCheckError::Socket { what, source };
+    let socket = |what| move |cause| SelfCheckError::Socket { what, cause };
     let listener = TcpListener::bind(SocketAddr::new(address, 0)).map_err(socket("listen"))?;
     let target = listener.local_addr().map_err(socket("listen"))?;
 
@@ -112,7 +112,7 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
     let client = TcpStream::connect(target).map_err(socket("connect"))?;
     let (server, _) = listener.accept().map_err(socket("accept"))?;
     setsockopt(&client, Linger, &linger { l_onoff: 1, l_linger: 0 })
-        .map_err(|error| SelfCheckError::Socket { what: "set SO_LINGER", source: error.into() })?;
+        .map_err(|error| SelfCheckError::Socket { what: "set SO_LINGER", cause: error.into() })?;
     drop(client);
     drop(listener);
     let refused = TcpStream::connect_timeout(&target, PATIENCE);

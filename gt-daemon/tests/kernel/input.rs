@@ -116,6 +116,7 @@ fn unknown_values() -> Result<()> {
         ("--retain", "soon"),
         ("--log-format", "xml"),
         ("--log", "not=a=filter"),
+        ("--log", "lnfo"),
         ("--health-ports", "80,http"),
         ("--stream-window", "long"),
         ("--no-such-flag", "x"),

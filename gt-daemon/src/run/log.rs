@@ -1,0 +1,78 @@
+//! The kernel's events in the log.
+
+use std::sync::Arc;
+
+use aya_log::EbpfLogger;
+use gt_common::connection::Evidence;
+use tokio::time::{Duration, interval};
+use tracing::{debug, info, warn};
+
+use crate::{
+    metrics::Health,
+    pods::owners::Owners,
+    probes::{
+        decode::{Known, Observed},
+        events::Events,
+    },
+};
+
+/// Passes the kernel side's debug messages on.
+pub(super) async fn show<T: log::Log>(messages: Option<EbpfLogger<T>>) {
+    const PERIOD: Duration = Duration::from_millis(500);
+
+    let Some(mut messages) = messages else { return std::future::pending().await };
+    let mut ticks = interval(PERIOD);
+    loop {
+        ticks.tick().await;
+        messages.flush();
+    }
+}
+
+/// Shows each event in the log: cuts that are proved at info level, the rest at debug level.
+pub(super) async fn observe(
+    events: Events,
+    owners: Arc<Owners>,
+    health: Arc<Health>,
+    hz: u32,
+) -> std::io::Result<()> {
+    events
+        .forward(|event| match event {
+            Ok(observed) => tell(&observed, &owners, hz),
+            Err(error) => {
+                health.undecodable();
+                warn!(%error, "the ring buffer holds something that is no event");
+            }
+        })
+        .await
+}
+
+fn tell(observed: &Observed, owners: &Owners, hz: u32) {
+    let Observed { time_ns, what, slot, lane, local, remote, first, connection, .. } = observed;
+    let cut = *first && connection.is_some_and(|known| known.evidence == Evidence::Socket);
+    if !cut && !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let owner = owners.by_slot(*slot);
+    let pod = owner.as_ref().map(|owner| owner.name.pod.as_str());
+    match connection {
+        Some(known) if *first => {
+            let age = |then: u64| time_ns.saturating_sub(then) / 1000;
+            let read_us = known.read_ns.map(age);
+            let sent_ms = u64::from(known.since_sent) * 1000 / u64::from(hz.max(1));
+            let Known { how, phase, evidence, protocol, hc, unread, unsent, unacked, received, sent, .. } =
+                known;
+            if cut {
+                info!(
+                    pod, ?how, ?phase, ?hc, %local, %remote, read_us, sent_ms, unread, unsent, unacked, received,
+                    sent, "cut: a connection ended with a request in flight"
+                );
+            } else {
+                debug!(
+                    pod, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_us, sent_ms,
+                    unread, unsent, unacked, received, sent, "teardown"
+                );
+            }
+        }
+        _ => debug!(pod, ?what, ?lane, %local, %remote, time_ns, "event"),
+    }
+}
