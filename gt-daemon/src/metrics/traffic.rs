@@ -98,6 +98,9 @@ impl Counted {
     }
 }
 
+/// A metric with a series for each lane: name, help, and how its value is read.
+type LaneMetric = (&'static str, &'static str, fn(&LaneCounters) -> u64);
+
 /// What one scrape shows.
 struct Scrape {
     counted: Vec<Counted>,
@@ -207,7 +210,7 @@ fn counter(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: 
 impl Collector for Traffic {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let scrape = self.read()?;
-        let counters: [(&str, &str, fn(&LaneCounters) -> u64); 3] = [
+        let counters: [LaneMetric; 3] = [
             ("gt_connections_opened", "TCP connections that became established", |c| c.opened),
             (
                 "gt_connections_adopted",
@@ -225,7 +228,7 @@ impl Collector for Traffic {
                 counter(&mut family, &labels, value(lane))?;
             }
         }
-        let gauges: [(&str, &str, fn(&LaneCounters) -> u64); 2] = [
+        let gauges: [LaneMetric; 2] = [
             ("gt_active_connections", "TCP connections now established", |c| {
                 (c.opened + c.adopted).saturating_sub(c.left)
             }),

@@ -427,7 +427,7 @@ impl Tracker {
         }
         for uid in over {
             if let Some(watched) = self.state.watched.remove(&uid) {
-                self.release(watched)?;
+                self.release(&watched)?;
             }
         }
         self.state.refused.retain(|refused| named.contains(refused.split('/').next().unwrap_or_default()));
@@ -436,7 +436,7 @@ impl Tracker {
 
     /// Takes everything of a pod out of the kernel and gives its slots back. Its counts live on where its name
     /// does.
-    fn release(&mut self, watched: Watched) -> Result<(), ProbeError> {
+    fn release(&mut self, watched: &Watched) -> Result<(), ProbeError> {
         for id in watched.cgroups.keys() {
             self.maps.disown_cgroup(*id, watched.slot)?;
         }

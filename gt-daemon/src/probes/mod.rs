@@ -210,7 +210,7 @@ impl Probes {
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
-        program.load().map_err(|error| refused(hook, error))?;
+        program.load().map_err(|error| refused(hook, &error))?;
         program.attach(hook.target, 0).map(drop).map_err(|source| ProbeError::Attach {
             program: hook.program,
             target: hook.target,
@@ -224,7 +224,7 @@ impl Probes {
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
-        program.load(hook.target, &self.types).map_err(|error| refused(hook, error))?;
+        program.load(hook.target, &self.types).map_err(|error| refused(hook, &error))?;
         program.attach().map(drop).map_err(|source| ProbeError::Attach {
             program: hook.program,
             target: hook.target,
@@ -234,8 +234,8 @@ impl Probes {
 }
 
 /// The verifier's log is the cause of a refusal; its last lines say which access it refused.
-fn refused(hook: Hook, error: ProgramError) -> ProbeError {
-    let (cause, log) = match &error {
+fn refused(hook: Hook, error: &ProgramError) -> ProbeError {
+    let (cause, log) = match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             let text = verifier_log.to_string();
             let lines: Vec<_> = text.lines().collect();

@@ -240,6 +240,16 @@ impl Shared {
         Ok(pod)
     }
 
+    /// Adds a pod of which nothing is found in the kernel yet.
+    pub fn watch_unattributed(self: &Arc<Self>, name: &str, lines: &str) -> Result<WatchedPod> {
+        let entry = format!("[[pod]]\nnamespace = \"test\"\nname = \"{name}\"\n{lines}\n");
+        self.change(|entries| entries.insert(name.to_owned(), entry))?;
+        eventually("the pod to be seen", Duration::from_secs(20), || {
+            self.daemon.log().contains(&format!("watching pod pod=\"{name}\"")).then_some(())
+        })?;
+        Ok(WatchedPod { shared: Arc::clone(self), name: name.to_owned() })
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<()> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut entries);

@@ -15,7 +15,9 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
     let name = |test: &str| format!("{}::life::{test}", backend.name());
     vec![
         Case::new(name("stops_cleanly"), skip.clone(), move || stops_cleanly(backend)),
-        Case::new(name("shows_itself"), skip, move || shows_itself(backend)),
+        Case::new(name("shows_itself"), skip.clone(), move || shows_itself(backend)),
+        Case::new(name("a_fifo_holds_nothing_up"), skip.clone(), move || fifo(backend)),
+        Case::new(name("a_log_that_cannot_be_written"), skip, move || full_log(backend)),
     ]
 }
 
@@ -66,5 +68,35 @@ fn shows_itself(backend: Backend) -> Result<()> {
         "another digest than doctor's"
     );
     ensure!(get(daemon.address, "/healthz")?.0 == 200, "not healthy");
+    Ok(())
+}
+
+/// A pods file that names a FIFO as a namespace: scrapes and the stop go on.
+fn fifo(backend: Backend) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let pipe = directory.path().join("fifo");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR)?;
+    let file = directory.path().join("pods.toml");
+    fs::write(&file, format!("[[pod]]\nnamespace='a'\nname='b'\nnetns='{}'\n", pipe.display()))?;
+    let pods = format!("static:{}", file.display());
+    let mut daemon = Daemon::start(&["--pods", &pods, "--attach", backend.name()])?;
+    std::thread::sleep(Duration::from_millis(700));
+    ensure!(daemon.metrics()?.sum("gt_pods", &[("state", "unattributed")]) == Some(1), "the pod is not told");
+    let took = daemon.terminate()?;
+    ensure!(took < Duration::from_secs(10), "the daemon took {took:?} to end");
+    Ok(())
+}
+
+/// A full disk under the log: the daemon goes on.
+fn full_log(backend: Backend) -> Result<()> {
+    let mut command = std::process::Command::new(crate::daemon::binary());
+    let full = fs::File::options().write(true).open("/dev/full")?;
+    command.args(["run", "--listen", "127.0.0.1:0", "--pods", "static:/dev/null"]);
+    command.args(["--attach", backend.name()]).stderr(full);
+    let mut process = xtask::sandbox::Process::start("gt-daemon", &mut command)?;
+    ensure!(process.wait(Duration::from_secs(3))?.is_none(), "the daemon has ended");
+    process.signal(nix::sys::signal::Signal::SIGTERM)?;
+    let status = process.wait(Duration::from_secs(10))?;
+    ensure!(status.is_some_and(|status| status.success()), "{status:?}");
     Ok(())
 }

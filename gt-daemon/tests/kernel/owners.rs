@@ -26,6 +26,10 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
         Case::new(name("a_cgroup_in_the_hosts_namespace"), unified(), move || by_cgroup(backend)),
         Case::new(name("another_namespace_is_not_ours"), skip.clone(), move || by_namespace(backend)),
         Case::new(name("a_pod_as_the_kubelet_makes_it"), skip.clone(), move || kubelet(backend)),
+        Case::new(name("a_namespace_made_anew"), skip.clone(), move || made_anew(backend)),
+        Case::new(name("a_runtime_in_the_hosts_namespace"), skip.clone(), move || runtime_first(backend)),
+        Case::new(name("a_uid_replaced_in_the_same_namespace"), skip.clone(), move || replaced(backend)),
+        Case::new(name("nothing_found_is_not_zero"), skip, move || nothing_found(backend)),
     ]
 }
 
@@ -106,4 +110,84 @@ fn kubelet(backend: Backend) -> Result<()> {
     fs::remove_dir_all(&log)?;
     ensure!(count("gt_rst_total") == Some(4), "a pod that has just gone keeps its series");
     eventually("the series to go", Duration::from_secs(10), || count("gt_rst_total").is_none().then_some(()))
+}
+
+/// A sandbox that is made anew under the same UID: the pod's counts go on.
+fn made_anew(backend: Backend) -> Result<()> {
+    let shared = Shared::of(backend)?;
+    let name = format!("gt-test-{}-anew", std::process::id());
+    let first = Netns::create(&name)?;
+    let pod = shared.watch("made-anew", &format!("netns = \"{}\"", first.path().display()))?;
+    drop(first);
+    let second = Netns::create(&name)?;
+    eventually("the new namespace to be seen", Duration::from_secs(10), || {
+        (shared.daemon.log().matches("network namespace found pod=\"made-anew\"").count() == 2).then_some(())
+    })
+    .with_context(|| shared.daemon.log())?;
+    refuse(&second, 3)?;
+    pod.expect("gt_rst_total", &[("reason", "refused")], 3)
+}
+
+/// Makes so many connections to a port nobody listens on, inside a namespace.
+fn refuse(netns: &Netns, times: u32) -> Result<()> {
+    netns.enter(|| -> Result<()> {
+        let target = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        for _ in 0..times {
+            ensure!(std::net::TcpStream::connect(target).is_err(), "nobody listens");
+        }
+        Ok(())
+    })?
+}
+
+/// A runtime's process is in the pod's cgroup before it enters the pod's namespace: the pod is not taken for
+/// one of the host's network.
+fn runtime_first(backend: Backend) -> Result<()> {
+    let shared = Shared::of(backend)?;
+    let root = cgroup2_root()?;
+    let cgroup = Cgroup::create(&root, "gt-test/runtime-first")?;
+    let runtime = Process::start("runtime", std::process::Command::new("sleep").arg("60"))?;
+    cgroup.add(runtime.id())?;
+    let watch = shared.watch_unattributed("runtime-first", "cgroup = \"gt-test/runtime-first\"")?;
+    std::thread::sleep(Duration::from_millis(1200));
+    let netns = Netns::create(&format!("gt-test-{}-runtime", std::process::id()))?;
+    let server = Process::start("server", netns.command("sleep").arg("60"))?;
+    cgroup.add(server.id())?;
+    eventually("the pod's namespace", Duration::from_secs(10), || {
+        shared.daemon.log().contains("network namespace found pod=\"runtime-first\"").then_some(())
+    })
+    .with_context(|| shared.daemon.log())?;
+    refuse(&netns, 2)?;
+    watch.expect("gt_rst_total", &[("reason", "refused")], 2)
+}
+
+/// Another UID in the same namespace: forgetting the old one does not blind the new one.
+fn replaced(backend: Backend) -> Result<()> {
+    let shared = Shared::of(backend)?;
+    let netns = Netns::create(&format!("gt-test-{}-replaced", std::process::id()))?;
+    let place = format!("netns = \"{}\"", netns.path().display());
+    let old = shared.watch("replaced", &format!("{place}\nuid = \"one\""))?;
+    refuse(&netns, 4)?;
+    old.expect("gt_rst_total", &[("reason", "refused")], 4)?;
+    let new = shared.watch("replaced", &format!("{place}\nuid = \"two\""))?;
+    eventually("the old one to be forgotten", Duration::from_secs(10), || {
+        shared.daemon.log().contains("pod forgotten pod=\"replaced\"").then_some(())
+    })
+    .with_context(|| shared.daemon.log())?;
+    // The name lives on, and so does what was counted under it.
+    new.expect("gt_rst_total", &[("reason", "refused")], 4)?;
+    refuse(&netns, 2)?;
+    new.expect("gt_rst_total", &[("reason", "refused")], 6)?;
+    std::mem::forget(old);
+    Ok(())
+}
+
+/// A pod whose sockets are not found has no series, and is told among the pods.
+fn nothing_found(backend: Backend) -> Result<()> {
+    let shared = Shared::of(backend)?;
+    let lost = shared.watch_unattributed("nothing-found", "netns = \"/etc/passwd\"")?;
+    eventually("the pod to be told", Duration::from_secs(10), || {
+        shared.daemon.metrics().ok()?.sum("gt_pods", &[("state", "unattributed")]).filter(|count| *count == 1)
+    })?;
+    ensure!(lost.find("gt_connections_opened_total", &[])?.is_none(), "unknown is not zero");
+    Ok(())
 }
