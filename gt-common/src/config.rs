@@ -6,11 +6,6 @@ use crate::connection::Limits;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Kernel address of `page_offset_base` and `vmemmap_base` (x86-64), from which the address of a page's
-    /// bytes follows; 0 where they are not known, and then received bytes in pages are not looked at.
-    pub page_offset_base: u64,
-    /// See `page_offset_base`.
-    pub vmemmap_base: u64,
     /// Inode number of the network namespace of the host, which never decides an owner.
     pub host_netns: u32,
     /// 1 where a socket's cgroup tells its pod (cgroup v2 only), 0 on v1 and hybrid hosts.
@@ -20,7 +15,9 @@ pub struct Config {
     /// 1 where `tcp_reset` is given the packet (5.11 and newer), so that a kprobe can tell an RST from other
     /// causes.
     pub reset_has_packet: u32,
+    /// 1 where a program can look at the system call it runs in (`bpf_task_pt_regs`, 5.15 and newer).
+    pub knows_syscall: u32,
 }
 
-const _: () = assert!(size_of::<Config>() == 40);
+const _: () = assert!(size_of::<Config>() == 28);
 crate::pod!(Config);

@@ -41,8 +41,6 @@ pub struct KernelLayout {
     /// `inet_sock.inet_sport`, u16, local port in network order, kept after the port was given back. Full
     /// sockets only.
     pub inet_sport: u32,
-    /// `sock.sk_receive_queue.next`, pointer to the first `struct sk_buff`. Full sockets only.
-    pub sk_receive_queue: u32,
     /// `tcp_sock.copied_seq`, u32: the next byte the application has not read.
     pub tcp_copied_seq: u32,
     /// `tcp_sock.rcv_nxt`, u32: the next byte expected from the peer.
@@ -81,18 +79,6 @@ pub struct KernelLayout {
     pub skb_refdst: u32,
     /// `net_device.nd_net.net`, pointer to `struct net`.
     pub dev_net: u32,
-    /// `sk_buff.data`, pointer to the first byte not consumed.
-    pub skb_data: u32,
-    /// `sk_buff.len`, u32, and `.data_len`, u32, of which that many are in fragments.
-    pub skb_len: u32,
-    /// See `skb_len`.
-    pub skb_data_len: u32,
-    /// `sk_buff.end`, u32 offset from `head` of the `skb_shared_info`.
-    pub skb_end: u32,
-    /// `skb_shared_info.frags`, array of `skb_frag_t`: page (8 bytes), length (4), offset (4).
-    pub shinfo_frags: u32,
-    /// Size of `struct page`.
-    pub page_size: u32,
     /// `rtable.rt_type`, u16. A `dst_entry` of an IPv4 packet is the start of an `rtable`.
     pub rt_type: u32,
     /// `rt6_info.rt6i_flags`, u32; absent without CONFIG_IPV6.
@@ -115,7 +101,6 @@ impl KernelLayout {
         sk_shutdown: ABSENT,
         sk_cgroup: ABSENT,
         inet_sport: ABSENT,
-        sk_receive_queue: ABSENT,
         tcp_copied_seq: ABSENT,
         tcp_rcv_nxt: ABSENT,
         tcp_write_seq: ABSENT,
@@ -135,16 +120,10 @@ impl KernelLayout {
         skb_dev: ABSENT,
         skb_refdst: ABSENT,
         dev_net: ABSENT,
-        skb_data: ABSENT,
-        skb_len: ABSENT,
-        skb_data_len: ABSENT,
-        skb_end: ABSENT,
-        shinfo_frags: ABSENT,
-        page_size: ABSENT,
         rt_type: ABSENT,
         rt6_flags: ABSENT,
     };
 }
 
-const _: () = assert!(size_of::<KernelLayout>() == 41 * 4);
+const _: () = assert!(size_of::<KernelLayout>() == 34 * 4);
 crate::pod!(KernelLayout);

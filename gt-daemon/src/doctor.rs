@@ -106,6 +106,14 @@ fn unseen(support: &KernelSupport, hooks: &[Choice], cgroups: Option<Mode>) -> V
                 .to_owned(),
         );
     }
+    if support.knows_syscall == Some(false) {
+        unseen.push(
+            "what is spoken on a connection: programs cannot look at system calls here (they can since 5.15), \
+             so a request that waits for its answer is proof of a cut only where the pods file declares the \
+             protocol"
+                .to_owned(),
+        );
+    }
     unseen.push(
         "RSTs that no TCP socket code sends or accepts: those of a packet filter (REJECT with tcp-reset), of \
          devices on the way, and received ones outside the window"

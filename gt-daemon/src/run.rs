@@ -157,10 +157,7 @@ fn config(support: &KernelSupport, cgroups: &Cgroups, host_netns: u32, stream_wi
     let ticks = |time: Duration| {
         u32::try_from(time.as_millis().saturating_mul(u128::from(support.hz)) / 1000).unwrap_or(u32::MAX)
     };
-    let (page_offset_base, vmemmap_base) = support.page_addressing;
     Config {
-        page_offset_base,
-        vmemmap_base,
         host_netns,
         cgroup_owner: u32::from(cgroups.mode == Mode::Unified),
         limits: Limits {
@@ -170,6 +167,7 @@ fn config(support: &KernelSupport, cgroups: &Cgroups, host_netns: u32, stream_wi
         },
         // Where BTF does not tell, the reset is doubted, as on kernels that give no packet.
         reset_has_packet: u32::from(support.reset_has_packet == Some(true)),
+        knows_syscall: u32::from(support.knows_syscall == Some(true)),
     }
 }
 

@@ -7,12 +7,11 @@ static LAYOUT: KernelLayout = KernelLayout::UNKNOWN;
 
 #[unsafe(no_mangle)]
 static CONFIG: Config = Config {
-    page_offset_base: 0,
-    vmemmap_base: 0,
     host_netns: 0,
     cgroup_owner: 0,
     limits: Limits { stream_window: 0, prompt_answer: 0, ack_delay: 0 },
     reset_has_packet: 0,
+    knows_syscall: 0,
 };
 
 /// Reads one offset. Volatile, since the compiler would otherwise fold the initial value in.
@@ -49,11 +48,6 @@ pub(crate) fn reset_has_packet() -> bool {
 }
 
 #[inline(always)]
-pub(crate) fn page_offset_base() -> u64 {
-    unsafe { core::ptr::read_volatile(&raw const CONFIG.page_offset_base) }
-}
-
-#[inline(always)]
-pub(crate) fn vmemmap_base() -> u64 {
-    unsafe { core::ptr::read_volatile(&raw const CONFIG.vmemmap_base) }
+pub(crate) fn knows_syscall() -> bool {
+    unsafe { core::ptr::read_volatile(&raw const CONFIG.knows_syscall) == 1 }
 }

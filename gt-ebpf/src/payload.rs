@@ -1,64 +1,73 @@
-//! The first bytes that a peer sent, from the packet the application is reading.
+//! The first bytes that a peer sent, from the buffer of the application that is reading them.
 //!
-//! Bytes in the packet's linear part are read as they are. Bytes in pages need the page's address, which on
-//! x86-64 is `page_offset_base + (page - vmemmap_base) / sizeof(struct page) * 4096`
-//! (arch/x86/include/asm/page_64.h, include/asm-generic/memory_model.h); elsewhere the protocol stays unknown.
+//! `tcp_rcv_space_adjust` is called after bytes were copied to the reader, within its system call: the call's
+//! arguments lead to the buffer. Readers without such a call (io_uring, splice, the kernel itself) leave the
+//! protocol unknown.
 
+use aya_ebpf::helpers::generated;
 use gt_common::connection::{Protocol, recognize};
 
-use crate::{
-    layout::{offset, page_offset_base, vmemmap_base},
-    mem::{Mem, Probed},
-};
+use crate::{layout::knows_syscall, mem::get};
 
-/// What is spoken, by the bytes at the head of the receive queue.
-#[inline(always)]
-pub(crate) fn protocol(sk: *const u8) -> Protocol {
-    match first(sk) {
-        Some(bytes) => recognize(bytes.to_ne_bytes()),
-        None => Protocol::Unknown,
-    }
+/// Numbers of the calls that read, and places in `struct pt_regs`.
+#[cfg(bpf_target_arch = "x86_64")]
+mod call {
+    pub(super) const READ: u32 = 0;
+    pub(super) const READV: u32 = 19;
+    pub(super) const RECVFROM: u32 = 45;
+    pub(super) const RECVMSG: u32 = 47;
+    pub(super) const RECVMMSG: u32 = 299;
+    /// `orig_ax` and `si`, arch/x86/include/asm/ptrace.h.
+    pub(super) const NUMBER: u32 = 15 * 8;
+    pub(super) const SECOND: u32 = 13 * 8;
 }
 
-#[inline(always)]
-fn first(sk: *const u8) -> Option<u32> {
-    let queue = sk.wrapping_add(offset!(sk_receive_queue) as usize);
-    let skb = Probed::read::<*const u8>(queue, 0)?;
-    // An empty queue points to itself.
-    if skb == queue || skb.is_null() {
-        return None;
-    }
-    let length = Probed::read::<u32>(skb, offset!(skb_len))?;
-    let paged = Probed::read::<u32>(skb, offset!(skb_data_len))?;
-    if length < 4 {
-        return None;
-    }
-    if length.wrapping_sub(paged) >= 4 {
-        let data = Probed::read::<*const u8>(skb, offset!(skb_data))?;
-        return Probed::read::<u32>(data, 0);
-    }
-    if length != paged {
-        return None;
-    }
-    let head = Probed::read::<*const u8>(skb, offset!(skb_head))?;
-    let end = Probed::read::<u32>(skb, offset!(skb_end))?;
-    let fragment = head.wrapping_add(end as usize).wrapping_add(offset!(shinfo_frags) as usize);
-    let page = Probed::read::<u64>(fragment, 0)?;
-    let start = Probed::read::<u32>(fragment, 12)?;
-    Probed::read::<u32>(bytes_of(page)?, start)
+#[cfg(not(bpf_target_arch = "x86_64"))]
+mod call {
+    pub(super) const READ: u32 = 63;
+    pub(super) const READV: u32 = 65;
+    pub(super) const RECVFROM: u32 = 207;
+    pub(super) const RECVMSG: u32 = 212;
+    pub(super) const RECVMMSG: u32 = 243;
+    /// `syscallno` and `regs[1]`, arch/arm64/include/asm/ptrace.h.
+    pub(super) const NUMBER: u32 = 35 * 8;
+    pub(super) const SECOND: u32 = 8;
 }
 
-#[inline(always)]
-fn bytes_of(page: u64) -> Option<*const u8> {
-    const PAGE_SHIFT: u32 = 12;
+/// `msg_iov` of a user's `struct msghdr`, `iov_base` of a `struct iovec` (64-bit).
+const MSG_IOV: u64 = 16;
+const IOV_BASE: u64 = 0;
 
-    let page_size = u64::from(offset!(page_size));
-    // Bit 0 marks memory of a device (net_iov, 6.9+), which has no address.
-    if page_offset_base() == 0 || vmemmap_base() == 0 || page_size == 0 || page & 1 == 1 {
-        return None;
+/// What is spoken, by the first four bytes of the first read.
+#[inline(always)]
+pub(crate) fn protocol() -> Protocol {
+    if !knows_syscall() {
+        return Protocol::Unknown;
     }
-    let base = Probed::read::<u64>(page_offset_base() as *const u8, 0)?;
-    let map = Probed::read::<u64>(vmemmap_base() as *const u8, 0)?;
-    let number = page.wrapping_sub(map) / page_size;
-    Some(base.wrapping_add(number << PAGE_SHIFT) as *const u8)
+    let regs = unsafe {
+        let task = generated::bpf_get_current_task_btf();
+        generated::bpf_task_pt_regs(task.cast()) as *const u8
+    };
+    let second = get::<u64>(regs, call::SECOND);
+    let buffer = match get::<u32>(regs, call::NUMBER) {
+        call::READ | call::RECVFROM => second,
+        call::READV => user::<u64>(second + IOV_BASE),
+        call::RECVMSG | call::RECVMMSG => user::<u64>(user::<u64>(second + MSG_IOV) + IOV_BASE),
+        _ => return Protocol::Unknown,
+    };
+    recognize(user::<u32>(buffer).to_ne_bytes())
+}
+
+/// Reads the application's memory; what cannot be read is zero.
+#[inline(always)]
+fn user<T: Copy>(address: u64) -> T {
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    unsafe {
+        generated::bpf_probe_read_user(
+            value.as_mut_ptr().cast(),
+            size_of::<T>() as u32,
+            address as *const core::ffi::c_void,
+        );
+        value.assume_init()
+    }
 }

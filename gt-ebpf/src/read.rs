@@ -36,7 +36,7 @@ fn read(sk: *const u8) {
     let Some(connection) = connections::find(sk) else { return };
     let copied = get::<u32>(sk, offset!(tcp_copied_seq));
     if connection.protocol == Protocol::Unread as u8 {
-        connection.protocol = payload::protocol(sk) as u8;
+        connection.protocol = payload::protocol() as u8;
     }
     if copied == connection.read_copied {
         return;

@@ -101,14 +101,15 @@ impl KernelTypes {
         })
     }
 
-    /// Size of a struct in bytes.
+    /// Whether an enum of the kernel has a member of this name.
     #[must_use]
-    pub fn size(&self, structure: &str) -> Option<u32> {
-        self.btf.get_types().iter().find_map(|kind| match &kind.base_type {
-            Type::Struct(_) if kind.name.as_deref() == Some(structure) && kind.bits > 0 => {
-                Some(kind.bits / 8)
+    pub fn has_enumerator(&self, enumeration: &str, member: &str) -> bool {
+        self.btf.get_types().iter().any(|kind| match &kind.base_type {
+            Type::Enum32(body) | Type::Enum64(body) => {
+                kind.name.as_deref() == Some(enumeration)
+                    && body.entries.iter().any(|entry| entry.name.as_deref() == Some(member))
             }
-            _ => None,
+            _ => false,
         })
     }
 
@@ -158,7 +159,6 @@ impl KernelTypes {
                 .or_else(|| self.offset("sock", &["sk_cgrp_data", "val"]))
                 .unwrap_or(ABSENT),
             inet_sport: required("inet_sock", &["inet_sport"], "inet_sock.inet_sport")?,
-            sk_receive_queue: required("sock", &["sk_receive_queue", "next"], "sock.sk_receive_queue")?,
             tcp_copied_seq: required("tcp_sock", &["copied_seq"], "tcp_sock.copied_seq")?,
             tcp_rcv_nxt: required("tcp_sock", &["rcv_nxt"], "tcp_sock.rcv_nxt")?,
             tcp_write_seq: required("tcp_sock", &["write_seq"], "tcp_sock.write_seq")?,
@@ -178,12 +178,6 @@ impl KernelTypes {
             skb_dev: required("sk_buff", &["dev"], "sk_buff.dev")?,
             skb_refdst: required("sk_buff", &["_skb_refdst"], "sk_buff._skb_refdst")?,
             dev_net: optional("net_device", &["nd_net", "net"]),
-            skb_data: required("sk_buff", &["data"], "sk_buff.data")?,
-            skb_len: required("sk_buff", &["len"], "sk_buff.len")?,
-            skb_data_len: required("sk_buff", &["data_len"], "sk_buff.data_len")?,
-            skb_end: required("sk_buff", &["end"], "sk_buff.end")?,
-            shinfo_frags: required("skb_shared_info", &["frags"], "skb_shared_info.frags")?,
-            page_size: self.size("page").unwrap_or(0),
             rt_type: required("rtable", &["rt_type"], "rtable.rt_type")?,
             rt6_flags: optional("rt6_info", &["rt6i_flags"]),
         })
@@ -315,6 +309,7 @@ mod tests {
         assert!(types.has_tracepoint("inet_sock_set_state"));
         assert!(!types.has_tracepoint("no_such_tracepoint"));
         assert!(types.function_parameters("tcp_reset").is_some_and(|count| (1..=2).contains(&count)));
-        assert!(types.size("page").is_some_and(|size| size >= 56));
+        assert!(types.has_enumerator("bpf_func_id", "BPF_FUNC_probe_read_kernel"));
+        assert!(!types.has_enumerator("bpf_func_id", "BPF_FUNC_none_such"));
     }
 }

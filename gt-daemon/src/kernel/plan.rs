@@ -287,7 +287,7 @@ mod tests {
             tracepoints: Question::ALL.iter().map(|q| (q.tracepoint().target, Some(true))).collect(),
             reset_without_socket: Some(true),
             reset_has_packet: Some(true),
-            page_addressing: (1, 1),
+            knows_syscall: Some(true),
             hz: 250,
             ipv6: true,
             lockdown: None,

@@ -30,9 +30,9 @@ pub struct KernelSupport {
     pub reset_without_socket: Option<bool>,
     /// Whether `tcp_reset` is given the packet (5.11 and newer).
     pub reset_has_packet: Option<bool>,
-    /// Kernel addresses of `page_offset_base` and `vmemmap_base`; zeros where received bytes cannot be found
-    /// (another architecture, or a kernel that hides its addresses).
-    pub page_addressing: (u64, u64),
+    /// Whether programs can look at the system call they run in (5.15 and newer), and so at the first bytes
+    /// an application reads.
+    pub knows_syscall: Option<bool>,
     /// Ticks of `jiffies` a second (CONFIG_HZ).
     pub hz: u32,
     /// Whether IPv6 is there at all.
@@ -77,7 +77,10 @@ impl KernelSupport {
                 .ok()
                 .and_then(|types| types.function_parameters("tcp_reset"))
                 .map(|parameters| parameters >= 2),
-            page_addressing: symbols.as_deref().and_then(page_addressing).unwrap_or((0, 0)),
+            knows_syscall: types
+                .as_ref()
+                .ok()
+                .map(|types| types.has_enumerator("bpf_func_id", "BPF_FUNC_task_pt_regs")),
             hz: hz(),
             ipv6: Path::new("/proc/net/if_inet6").exists(),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown")
@@ -105,19 +108,6 @@ fn lockdown(text: &str) -> Option<String> {
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-/// The addresses of the two variables from which x86-64 computes where a page's bytes are.
-fn page_addressing(symbols: &str) -> Option<(u64, u64)> {
-    let address = |name: &str| {
-        symbols.lines().find_map(|line| {
-            let mut fields = line.split_ascii_whitespace();
-            let address = fields.next()?;
-            (fields.nth(1) == Some(name)).then(|| u64::from_str_radix(address, 16).ok()).flatten()
-        })
-    };
-    let found = (address("page_offset_base")?, address("vmemmap_base")?);
-    (cfg!(target_arch = "x86_64") && found.0 != 0 && found.1 != 0).then_some(found)
 }
 
 /// The resolution of the coarse clock is one tick (kernel/time/posix-timers.c, `KTIME_LOW_RES`).
@@ -156,9 +146,6 @@ mod tests {
         assert_eq!(has_function(symbols, "tcp_v4_send_reset"), Some(false));
         assert_eq!(has_function(symbols, "tcp_set_state"), Some(false));
         assert_eq!(has_function("", "tcp_reset"), None);
-        let variables = "ffffffff82 D page_offset_base\nffffffff90 d vmemmap_base\n";
-        assert_eq!(page_addressing(variables).is_some(), cfg!(target_arch = "x86_64"));
-        assert_eq!(page_addressing("0 D page_offset_base\n0 d vmemmap_base\n"), None);
         assert!([100, 250, 300, 1000].contains(&hz()), "{}", hz());
     }
 }
