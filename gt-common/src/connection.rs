@@ -42,11 +42,14 @@ pub enum Protocol {
     Tls = 3,
     /// Bytes of no known protocol, or bytes that could not be looked at.
     Unknown = 4,
+    /// Taken in while it was open: what came before was not seen, and no request line has been read since.
+    Unseen = 5,
 }
 
 impl Protocol {
     /// All protocols, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Unread, Self::Http1, Self::Http2, Self::Tls, Self::Unknown];
+    pub const ALL: [Self; 6] =
+        [Self::Unread, Self::Http1, Self::Http2, Self::Tls, Self::Unknown, Self::Unseen];
 }
 
 /// What a connection was doing at its teardown.
@@ -292,6 +295,10 @@ pub fn phase(protocol: u8, moment: &Moment) -> Phase {
     if moment.unread > 0 {
         return Phase::Unread;
     }
+    // A request read and not answered is one, whatever an earlier answer still waits for.
+    if protocol == Protocol::Http1 as u8 && moment.has_read && !moment.wrote_since_read {
+        return Phase::Awaiting;
+    }
     if moment.unsent > 0 || moment.unacked > 0 {
         return Phase::Sending;
     }
@@ -300,12 +307,6 @@ pub fn phase(protocol: u8, moment: &Moment) -> Phase {
     }
     if protocol != Protocol::Http1 as u8 {
         return Phase::Unknown;
-    }
-    if !moment.has_read {
-        return Phase::Idle;
-    }
-    if !moment.wrote_since_read {
-        return Phase::Awaiting;
     }
     Phase::Idle
 }
@@ -340,10 +341,18 @@ pub fn judge(how: u8, protocol: u8, moment: &Moment, limits: &Limits) -> (Phase,
     let evidence = match phase {
         Phase::Unknown | Phase::Idle => Evidence::None,
         Phase::Unread if protocol == Protocol::Tls as u8 && moment.unread <= TLS_ALERT => Evidence::None,
+        Phase::Unread if protocol == Protocol::Unseen as u8 && moment.unread <= TLS_ALERT => {
+            Evidence::Possible
+        }
         Phase::Unread | Phase::Awaiting => Evidence::Socket,
         Phase::Sending if fin_sent => Evidence::None,
         Phase::Sending if rst_received && moment.unsent == 0 && moment.since_sent <= limits.ack_delay => {
-            Evidence::None
+            // Nor does a chunk that is on its way end a stream.
+            if protocol == Protocol::Http1 as u8 && is_stream(moment, limits) {
+                Evidence::Possible
+            } else {
+                Evidence::None
+            }
         }
         Phase::Sending => Evidence::Socket,
         Phase::Streaming if fin_sent => Evidence::None,
@@ -433,12 +442,25 @@ mod tests {
         }
         let stuck = Moment { unacked: 100, since_sent: 1000, ..answered() };
         assert_eq!(evidence(How::RstReceived, Protocol::Http1, stuck), Evidence::Socket);
+        // What was not seen opening may be TLS: a few bytes may be a goodbye or a request.
+        let few = Moment { unread: 40, ..answered() };
+        assert_eq!(evidence(How::FinReceived, Protocol::Unseen, few), Evidence::Possible);
+        assert_eq!(evidence(How::FinReceived, Protocol::Unknown, few), Evidence::Socket);
+        let many = Moment { unread: 65, ..answered() };
+        assert_eq!(evidence(How::FinReceived, Protocol::Unseen, many), Evidence::Socket);
         let sealed = Moment { unsent: 1, ..answered() };
         assert_eq!(evidence(How::FinReceived, Protocol::Tls, sealed), Evidence::Socket);
         assert_eq!(evidence(How::FinReceived, Protocol::Http2, sealed), Evidence::None);
         let stream = Moment { read_to_sent: 500, ..answered() };
         assert_eq!(evidence(How::FinReceived, Protocol::Http1, stream), Evidence::Possible);
         assert_eq!(evidence(How::FinSent, Protocol::Http1, stream), Evidence::None);
+        let last_chunk = Moment { unacked: 10, ..stream };
+        assert_eq!(evidence(How::RstReceived, Protocol::Http1, last_chunk), Evidence::Possible);
+        // The next request is read while the last answer is not acknowledged yet.
+        let overlap = Moment { unacked: 40, wrote_since_read: false, ..answered() };
+        for how in How::ENDS {
+            assert_eq!(evidence(how, Protocol::Http1, overlap), Evidence::Socket, "{how:?}");
+        }
     }
 
     /// Exercises first bytes, so that a protocol is never guessed.

@@ -56,6 +56,9 @@ pub struct RunOptions {
     /// An answer written less than this long ago may be a stream (seconds, or with a unit: 5s, 1m).
     #[arg(long, default_value = "5s", value_parser = duration, env = "GT_STREAM_WINDOW")]
     pub stream_window: Duration,
+    /// Log every state change of watched connections too, at debug level.
+    #[arg(long, env = "GT_STATE_EVENTS")]
+    pub state_events: bool,
     #[command(flatten)]
     pub logging: LoggingOptions,
 }
@@ -84,7 +87,7 @@ pub struct LoggingOptions {
     /// Form of the log on stderr.
     #[arg(long, default_value = "text", env = "GT_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// What is logged: a level (error, warn, info, debug, trace), or filters like gt_daemon::probes=debug.
+    /// What is logged: a level (error, warn, info, debug, trace), or filters like gt_daemon::run=debug.
     #[arg(long, default_value = "info", env = "GT_LOG", value_parser = filter)]
     pub log: String,
 }

@@ -132,7 +132,9 @@ fn start(options: &RunOptions) -> anyhow::Result<Started> {
     let health = Arc::new(Health::new(Arc::clone(&maps), object_digest()));
     let sees_no_socket = attach::attach(&mut probes, &support, options.kernel.attach, &health)?;
     probes.load_iterator()?;
-    health.watch_programs(probes.attached_programs()?);
+    if counts_skipped_runs(&support, &probes) {
+        health.watch_programs(probes.attached_programs()?);
+    }
     let messages = if debug { probes.messages().ok() } else { None };
 
     let owners = Arc::new(Owners::default());
@@ -140,6 +142,7 @@ fn start(options: &RunOptions) -> anyhow::Result<Started> {
         source: options.pods.clone(),
         container,
         ports: ports(options),
+        state_events: options.state_events,
         cgroups,
         proc: "/proc".into(),
         host_netns,
@@ -150,6 +153,12 @@ fn start(options: &RunOptions) -> anyhow::Result<Started> {
     let traffic = Traffic { owners: Arc::clone(&owners), maps, sees_no_socket };
     let registry = registry(traffic, Arc::clone(&health));
     Ok(Started { tracker, events, messages, registry, health, owners, hz: support.hz })
+}
+
+/// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.
+fn counts_skipped_runs(support: &KernelSupport, probes: &Probes) -> bool {
+    let by_kprobes = probes.attached().values().any(|backend| *backend == plan::Backend::Kprobe);
+    !by_kprobes || support.version.is_some_and(|version| version >= (6, 7))
 }
 
 /// What the kernel programs are told before they load.

@@ -10,7 +10,7 @@ use aya_ebpf::{
 use gt_common::connection::listen_key;
 
 use crate::{
-    connections,
+    connections::{self, Direction},
     layout::offset,
     mem::{Mem, Probed, get},
     owner,
@@ -74,6 +74,23 @@ fn visit(sk: *const u8) {
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
-    let inbound = unsafe { LISTENING.get(listen_key(netns, port)) }.is_some();
-    connections::adopt(sk, owner, inbound, left, pass);
+    connections::adopt(sk, owner, direction(sk, netns, port), left, pass);
+}
+
+/// Who dialled, as far as it can be told afterwards. A listener on the port tells; one that drains has closed
+/// it already, and then the ports do: a client's comes from the range the kernel gives out
+/// (`ip_local_port_range`, by default from 32768), a server's does not.
+#[inline(always)]
+fn direction(sk: *const u8, netns: u32, port: u16) -> Direction {
+    const GIVEN_OUT: u16 = 32_768;
+
+    if unsafe { LISTENING.get(listen_key(netns, port)) }.is_some() {
+        return Direction::Inbound;
+    }
+    let remote = u16::from_be(get::<u16>(sk, offset!(sk_dport)));
+    match (port < GIVEN_OUT, remote < GIVEN_OUT) {
+        (true, false) => Direction::Inbound,
+        (false, true) => Direction::Outbound,
+        _ => Direction::Unknown,
+    }
 }

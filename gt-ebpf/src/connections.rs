@@ -52,16 +52,25 @@ pub(crate) fn inbound_lane(pod: Slot, port: u16) -> Lane {
     }
 }
 
-/// The lane of a socket whose direction is known.
+/// Who dialled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Inbound,
+    Outbound,
+    Unknown,
+}
+
+/// The lane of a socket.
 #[inline(always)]
-pub(crate) fn lane(sk: *const u8, pod: Slot, inbound: bool) -> Lane {
+pub(crate) fn lane(sk: *const u8, pod: Slot, direction: Direction) -> Lane {
     if is_loopback(sk) {
         return Lane::Loopback;
     }
-    if inbound {
-        return inbound_lane(pod, get::<u16>(sk, offset!(sk_num)));
+    match direction {
+        Direction::Inbound => inbound_lane(pod, get::<u16>(sk, offset!(sk_num))),
+        Direction::Outbound => Lane::Outbound,
+        Direction::Unknown => Lane::Unknown,
     }
-    Lane::Outbound
 }
 
 /// Whether both ends are the same host: a loopback address, or the same address twice.
@@ -108,12 +117,12 @@ fn entry(sk: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> C
 /// Enters a connection that has just become established. A left-over entry at the same address (a socket that
 /// was disconnected and used again) is closed first.
 #[inline(always)]
-pub(crate) fn open(sk: *const u8, owner: &Owner, inbound: bool) {
+pub(crate) fn open(sk: *const u8, owner: &Owner, direction: Direction) {
     if let Some(old) = find(sk) {
         leave(old);
         close(old);
     }
-    let lane = lane(sk, owner.pod, inbound);
+    let lane = lane(sk, owner.pod, direction);
     let protocol = facts(owner.pod).protocol;
     match CONNECTIONS.insert(sk as u64, entry(sk, owner, lane, protocol, 0), 0) {
         Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
@@ -123,14 +132,14 @@ pub(crate) fn open(sk: *const u8, owner: &Owner, inbound: bool) {
 
 /// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
 #[inline(always)]
-pub(crate) fn adopt(sk: *const u8, owner: &Owner, inbound: bool, left: bool, pass: u32) {
+pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, left: bool, pass: u32) {
     const BPF_NOEXIST: u64 = 1;
     const ENOSPC_OR_FULL: i64 = -7;
 
-    let lane = lane(sk, owner.pod, inbound);
+    let lane = lane(sk, owner.pod, direction);
     let declared = facts(owner.pod).protocol;
     // What was read before is not known: only a declaration tells the protocol.
-    let protocol = if declared == Protocol::Unread as u8 { Protocol::Unknown as u8 } else { declared };
+    let protocol = if declared == Protocol::Unread as u8 { Protocol::Unseen as u8 } else { declared };
     let flags = gt_common::connection::ADOPTED | if left { LEFT } else { 0 };
     let mut connection = entry(sk, owner, lane, protocol, flags);
     connection.seen = pass;

@@ -20,6 +20,7 @@ mod atomic;
 mod connections;
 mod counters;
 mod cuts;
+mod empty;
 mod event;
 mod layout;
 mod mem;

@@ -37,6 +37,11 @@ fn read(sk: *const u8) {
     let copied = get::<u32>(sk, offset!(tcp_copied_seq));
     if connection.protocol == Protocol::Unread as u8 {
         connection.protocol = payload::protocol() as u8;
+    } else if connection.protocol == Protocol::Unseen as u8
+        && payload::protocol() as u8 == Protocol::Http1 as u8
+    {
+        // A read that begins with a request line; nothing else begins like that.
+        connection.protocol = Protocol::Http1 as u8;
     }
     if copied == connection.read_copied {
         return;

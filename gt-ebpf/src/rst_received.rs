@@ -17,7 +17,7 @@ use gt_common::{
 };
 
 use crate::{
-    connections,
+    connections::{self, Direction},
     counters::{count, lost, uncount},
     cuts,
     event::{self, About},
@@ -150,7 +150,8 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
     let netns = owner::socket_netns::<M>(sk);
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let refused = state == SYN_SENT;
-    let lane = if refused { connections::lane(sk, owner.pod, false) } else { Lane::Unknown } as u8;
+    let lane =
+        if refused { connections::lane(sk, owner.pod, Direction::Outbound) } else { Lane::Unknown } as u8;
     count(owner.slot, lane, |counters| {
         let [reset, refused_ones] = &mut counters.rst_received;
         if refused { refused_ones } else { reset }

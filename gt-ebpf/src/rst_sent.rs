@@ -19,7 +19,7 @@ use gt_common::{
 };
 
 use crate::{
-    connections,
+    connections::{self, Direction},
     counters::{count, lost},
     cuts,
     event::{self, About},
@@ -144,8 +144,8 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let lane = match state {
-        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane(sk, owner.pod, true),
-        SYN_SENT => connections::lane(sk, owner.pod, false),
+        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane(sk, owner.pod, Direction::Inbound),
+        SYN_SENT => connections::lane(sk, owner.pod, Direction::Outbound),
         _ => Lane::Unknown,
     } as u8;
     counted(owner.slot, lane, why);

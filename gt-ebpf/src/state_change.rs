@@ -10,7 +10,7 @@ use gt_common::{
 };
 
 use crate::{
-    connections,
+    connections::{self, Direction},
     counters::lost,
     event::{self, About},
     layout::offset,
@@ -64,7 +64,8 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
         }
         let Some(owner) = owner::of_socket(sk, old, owner::socket_netns::<M>(sk)) else { return };
         // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
-        connections::open(sk, owner, old == SYN_RECV);
+        let direction = if old == SYN_RECV { Direction::Inbound } else { Direction::Outbound };
+        connections::open(sk, owner, direction);
     } else if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > LAST_ACK && old != CLOSING {
         // The states before ESTABLISHED, and LISTEN, have no entry to look for.
         return;

@@ -26,12 +26,7 @@ pub(crate) fn teardown(sk: *const u8, connection: &mut Connection, how: How, mom
     let how = unsafe { core::ptr::read_volatile(&raw const connection.how) };
     *moment = look(sk, connection, how);
     connection.hc = facts(connection.pod).hc;
-    // An adopted connection that has not been read from since may be anywhere in a request.
-    let protocol = if connection.flags & (ADOPTED | READ) == ADOPTED {
-        Protocol::Unknown as u8
-    } else {
-        connection.protocol
-    };
+    let protocol = known_protocol(connection);
     let (phase, evidence) = judge(how, protocol, moment, &limits());
     connection.phase = phase as u8;
     // Only inbound user traffic has requests of users.
@@ -41,6 +36,16 @@ pub(crate) fn teardown(sk: *const u8, connection: &mut Connection, how: How, mom
         cuts::teardown(connection);
     }
     true
+}
+
+/// By which protocol a connection is judged: an adopted one that has not been read from since may be anywhere in
+/// a request.
+#[inline(always)]
+fn known_protocol(connection: &Connection) -> u8 {
+    if connection.protocol == Protocol::Http1 as u8 && connection.flags & (ADOPTED | READ) == ADOPTED {
+        return Protocol::Unseen as u8;
+    }
+    connection.protocol
 }
 
 /// Tells what a pending abort was.

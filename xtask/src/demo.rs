@@ -4,22 +4,22 @@
 //! measured in this run; numbers that contradict each other end it with an error.
 
 pub mod app;
-mod client;
-mod clock;
+pub(crate) mod client;
+pub(crate) mod clock;
 mod counts;
 mod cri_log;
 mod daemon;
 mod findings;
 pub mod health;
-mod interrupt;
+pub(crate) mod interrupt;
 mod lb;
 mod network;
 mod pod;
-mod scrape;
+pub(crate) mod scrape;
 mod serve;
 mod stage;
 mod story;
-mod workdir;
+pub(crate) mod workdir;
 
 use std::{
     path::PathBuf,

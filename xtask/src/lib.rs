@@ -2,6 +2,7 @@
 //! use [`sandbox`] too, so that namespaces and cgroups are made in one way everywhere.
 
 pub mod artifacts;
+pub mod bench;
 pub mod cargo;
 pub mod demo;
 pub mod libtest;

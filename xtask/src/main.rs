@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
+    bench,
     demo::{self, app, health},
     setup, test, vm,
 };
@@ -24,6 +25,9 @@ enum Xtask {
     Demo(demo::Options),
     /// Format, lints, unit tests, kernel tests here and in a VM, licences
     Test,
+    /// Measure what gt costs
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Run the kernel tests on another kernel, in a VM
     VmTest(vm::Options),
     /// The service behind the demo's gateway
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Xtask::Setup => setup::run(),
         Xtask::Demo(options) => demo::run(&options),
         Xtask::Test => return test::run(),
+        Xtask::Bench(what) => bench::run(&what),
         Xtask::VmTest(options) => vm::run(&options),
         Xtask::DemoApp(options) => app::run(&options),
         Xtask::DemoHealth(options) => health::run(&options),

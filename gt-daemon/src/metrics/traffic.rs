@@ -76,7 +76,10 @@ struct InFlightRstLabels {
 struct Counted {
     labels: PodLabels,
     by_namespace: bool,
-    lanes: [LaneCounters; Lane::COUNT],
+    /// Of the pods that are there, from which gauges follow.
+    live: [LaneCounters; Lane::COUNT],
+    /// With those that are forgotten: a connection nobody watches any more is in no gauge.
+    all: [LaneCounters; Lane::COUNT],
 }
 
 impl From<&Name> for PodLabels {
@@ -86,12 +89,11 @@ impl From<&Name> for PodLabels {
 }
 
 impl Counted {
-    fn add(&mut self, lanes: &[LaneCounters; Lane::COUNT]) {
-        self.lanes.iter_mut().zip(lanes).for_each(|(sum, part)| sum.add(part));
-    }
-
-    fn lanes(&self) -> impl Iterator<Item = (Lane, LaneLabels, &LaneCounters)> {
-        Lane::ALL.into_iter().zip(&self.lanes).map(|(lane, counters)| {
+    fn lanes<'a>(
+        &self,
+        lanes: &'a [LaneCounters; Lane::COUNT],
+    ) -> impl Iterator<Item = (Lane, LaneLabels, &'a LaneCounters)> {
+        Lane::ALL.into_iter().zip(lanes).map(|(lane, counters)| {
             let (role, class) = words::lane(lane);
             (lane, LaneLabels { pod: self.labels.clone(), role, class }, counters)
         })
@@ -131,15 +133,21 @@ impl Traffic {
                 // The list is sorted by these labels.
                 Some(last) if last.labels == labels => {
                     last.by_namespace |= by_namespace;
-                    last.add(&lanes);
+                    add(&mut last.live, &lanes);
+                    add(&mut last.all, &lanes);
                 }
-                _ => scrape.counted.push(Counted { labels, by_namespace: *by_namespace, lanes }),
+                _ => scrape.counted.push(Counted {
+                    labels,
+                    by_namespace: *by_namespace,
+                    live: lanes,
+                    all: lanes,
+                }),
             }
         }
         for (name, retired) in &published.retired {
             let labels = PodLabels::from(name);
             if let Some(counted) = scrape.counted.iter_mut().find(|counted| counted.labels == labels) {
-                counted.add(&retired.counters.lanes);
+                add(&mut counted.all, &retired.counters.lanes);
                 for (key, count) in &retired.cuts {
                     scrape.add_cut(&labels, key, *count);
                 }
@@ -203,6 +211,10 @@ fn reset(pod: &PodLabels, rst: u8, evidence: u8, hc: u8) -> InFlightRstLabels {
     }
 }
 
+fn add(sum: &mut [LaneCounters; Lane::COUNT], part: &[LaneCounters; Lane::COUNT]) {
+    sum.iter_mut().zip(part).for_each(|(sum, part)| sum.add(part));
+}
+
 fn counter(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
     ConstCounter::new(value).encode(family.encode_family(labels)?)
 }
@@ -224,7 +236,7 @@ impl Collector for Traffic {
         ];
         for (name, help, value) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (_, labels, lane) in scrape.counted.iter().flat_map(Counted::lanes) {
+            for (_, labels, lane) in scrape.counted.iter().flat_map(|counted| counted.lanes(&counted.all)) {
                 counter(&mut family, &labels, value(lane))?;
             }
         }
@@ -238,7 +250,7 @@ impl Collector for Traffic {
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (_, labels, lane) in scrape.counted.iter().flat_map(Counted::lanes) {
+            for (_, labels, lane) in scrape.counted.iter().flat_map(|counted| counted.lanes(&counted.live)) {
                 let value = i64::try_from(value(lane)).unwrap_or(i64::MAX);
                 ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
             }
@@ -297,7 +309,7 @@ impl Traffic {
             MetricType::Counter,
         )?;
         for counted in &scrape.counted {
-            for (lane, labels, counters) in counted.lanes() {
+            for (lane, labels, counters) in counted.lanes(&counted.all) {
                 for (why, count) in RstSent::ALL.into_iter().zip(counters.rst_sent) {
                     if count > 0 || self.sent_is_shown(counted, lane, why) {
                         let labels = RstLabels {

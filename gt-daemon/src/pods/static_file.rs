@@ -9,7 +9,7 @@
 //! uid = "lb-haproxy"                        # optional, default: the name
 //! health_ports = [8404]                      # optional, beyond the daemon's --health-ports
 //! admin_ports = []                           # optional, beyond the daemon's --admin-ports
-//! protocol = "http1"                         # optional: http1, http2 or tls on all other ports
+//! protocol = "http1"                         # optional: http1, http2 or tls, on all its connections
 //! [[pod.container]]                         # optional
 //! name = "haproxy"
 //! cgroup = "system.slice/haproxy.service/main"

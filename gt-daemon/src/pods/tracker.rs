@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     kernel::cgroup::{Cgroups, Mode},
-    probes::{ProbeError, Probes, maps::Maps},
+    probes::{ProbeError, Probes, adopt::AdoptError, maps::Maps},
 };
 
 /// What a tracker works with.
@@ -35,6 +35,8 @@ pub struct Tracker {
     pub container: Option<String>,
     /// Inbound ports of every pod that are not user traffic.
     pub ports: Vec<(u16, Class)>,
+    /// Whether every state change of a watched pod's connections becomes an event.
+    pub state_events: bool,
     pub cgroups: Cgroups,
     pub proc: PathBuf,
     pub host_netns: Netns,
@@ -58,7 +60,7 @@ struct State {
     retired: BTreeMap<Name, Retired>,
 }
 
-/// How long a pod that is gone keeps its network namespace open. Its last packets come after it; but an open
+/// How long a pod that is gone, and whose cgroup is, keeps its network namespace open. Its last packets come after it; but an open
 /// namespace keeps its devices and addresses alive, which an observer must not do for long.
 const NETNS_GRACE: Duration = Duration::from_secs(10);
 
@@ -76,6 +78,7 @@ pub struct Settings {
     pub source: Source,
     pub container: Option<String>,
     pub ports: Vec<(u16, Class)>,
+    pub state_events: bool,
     pub cgroups: Cgroups,
     pub proc: PathBuf,
     pub host_netns: Netns,
@@ -86,14 +89,27 @@ impl Tracker {
     /// Nothing is watched yet.
     #[must_use]
     pub fn new(settings: Settings, owners: Arc<Owners>, maps: Arc<Maps>, probes: Arc<Mutex<Probes>>) -> Self {
-        let Settings { source, container, ports, cgroups, proc, host_netns, retain } = settings;
+        let Settings { source, container, ports, state_events, cgroups, proc, host_netns, retain } = settings;
         let state = State {
             watched: BTreeMap::new(),
             free: FreeSlots::new(maps.slots()),
             refused: BTreeSet::new(),
             retired: BTreeMap::new(),
         };
-        Self { source, container, ports, cgroups, proc, host_netns, retain, owners, maps, probes, state }
+        Self {
+            source,
+            container,
+            ports,
+            state_events,
+            cgroups,
+            proc,
+            host_netns,
+            retain,
+            owners,
+            maps,
+            probes,
+            state,
+        }
     }
 
     /// Brings owners and maps in step with the source; `now` decides what has been gone long enough. A pod
@@ -108,7 +124,7 @@ impl Tracker {
                 warn!(pod = name, %error, "not fully watched");
             }
         }
-        let forgotten = self.forget(&named, now);
+        let forgotten = self.forget(&named, &dirs, now);
         self.publish();
         Ok(forgotten?)
     }
@@ -155,13 +171,37 @@ impl Tracker {
             },
         };
         watched.gone = None;
+        let told = if watched.pod.protocol == pod.protocol && watched.pod.ports == pod.ports {
+            Ok(())
+        } else {
+            self.tell(&mut watched, &pod)
+        };
         let seen = self.locate(&mut watched, &pod, dirs, now);
         watched.pod = pod;
         if let Ok(Some(place)) = &seen {
             self.adopt(&watched, *place);
         }
         self.state.watched.insert(watched.pod.uid.clone(), watched);
-        seen.map(drop)
+        told.and(seen.map(drop))
+    }
+
+    /// Tells the kernel programs a pod's ports and protocol; connections that are open keep what they have.
+    fn tell(&self, watched: &mut Watched, pod: &Pod) -> Result<(), ProbeError> {
+        let interest = u8::from(self.state_events);
+        let facts = PodFacts { protocol: declared(pod.protocol), interest, ..PodFacts::default() };
+        self.maps.tell(watched.slot, facts)?;
+        for port in std::mem::take(&mut watched.ports) {
+            self.maps.declass(watched.slot, port)?;
+        }
+        for (port, class) in self.ports.iter().chain(&pod.ports) {
+            let lane = match class {
+                Class::Health => Lane::Health,
+                Class::Admin => Lane::Admin,
+            };
+            self.maps.class(watched.slot, *port, lane)?;
+            watched.ports.insert(*port);
+        }
+        Ok(())
     }
 
     /// Finds what in the kernel leads to the pod; where open connections have to be taken in, if anywhere.
@@ -198,16 +238,7 @@ impl Tracker {
         };
         self.state.refused.remove(&pod.uid);
         let mut watched = Watched::new(pod.clone(), slot);
-        let facts = PodFacts { protocol: declared(pod.protocol), ..PodFacts::default() };
-        self.maps.tell(slot, facts)?;
-        for (port, class) in self.ports.iter().chain(&pod.ports) {
-            let lane = match class {
-                Class::Health => Lane::Health,
-                Class::Admin => Lane::Admin,
-            };
-            self.maps.class(slot, *port, lane)?;
-            watched.ports.insert(*port);
-        }
+        self.tell(&mut watched, pod)?;
         info!(pod = pod.name, namespace = pod.namespace, uid = pod.uid, slot, "watching pod");
         Ok(Some(watched))
     }
@@ -363,60 +394,57 @@ impl Tracker {
             Place::Host => Some(&self.host_netns),
         };
         let Some(netns) = netns else { return };
-        let result = self.reconcile(&[netns]).and_then(|_| self.reconcile(&[netns]));
+        let slots = BTreeSet::from([watched.slot]);
+        let result = self.reconcile(netns, &slots).and_then(|_| self.reconcile(netns, &slots));
         if let Err(error) = result {
             let Pod { namespace, name, .. } = &watched.pod;
             warn!(pod = name, namespace, %error, "open connections are not taken in");
         }
     }
 
-    /// Compares the table with the sockets of these namespaces; returns how many entries had ended unseen.
-    fn reconcile(&self, namespaces: &[&Netns]) -> Result<u64, crate::probes::adopt::AdoptError> {
+    /// Compares the entries of some pods with the sockets of the namespace they live in; returns how many had
+    /// ended unseen.
+    fn reconcile(&self, netns: &Netns, pods: &BTreeSet<Slot>) -> Result<u64, AdoptError> {
+        let began = monotonic_ns();
+        let pass = self.probes().adopt(netns.file())?;
         let mut removed = 0;
-        for netns in namespaces {
-            let began = monotonic_ns();
-            let pass = self.probes().adopt(netns.file())?;
-            let owners = self.owners_in(netns);
-            for (socket, connection) in self.maps.connections()? {
-                let here = owners(connection.pod);
-                if here && connection.seen != pass && connection.since_ns < began {
-                    removed += u64::from(self.maps.correct(socket, &connection)?);
-                }
+        for (socket, connection) in self.maps.connections()? {
+            if pods.contains(&connection.pod) && connection.seen != pass && connection.since_ns < began {
+                removed += u64::from(self.maps.correct(socket, &connection)?);
             }
         }
         Ok(removed)
     }
 
-    /// Tells whether a pod's slot has its sockets in a namespace, by the kernel's own map.
-    fn owners_in<'a>(&'a self, netns: &Netns) -> impl Fn(Slot) -> bool + use<'a> {
-        let owner = self.maps.owner_of_namespace(netns.inode());
-        let is_host = netns.inode() == self.host_netns.inode();
-        let named = self.maps.namespace_slots();
-        move |pod| match owner {
-            Some(owner) => owner.pod == pod,
-            None => is_host && !named.contains(&pod),
-        }
-    }
-
     /// Compares the whole table with all watched sockets; returns how many entries had ended unseen. Entries
     /// that were missing come in.
-    pub fn reconcile_all(&self) -> Result<u64, crate::probes::adopt::AdoptError> {
-        let mut namespaces: Vec<_> =
-            self.state.watched.values().filter_map(|watched| watched.netns.as_ref()).collect();
-        if self.cgroups.mode == Mode::Unified
-            && self.state.watched.values().any(|watched| watched.netns.is_none())
-        {
-            namespaces.push(&self.host_netns);
+    pub fn reconcile_all(&self) -> Result<u64, AdoptError> {
+        let mut removed = 0;
+        let mut in_hosts_network = BTreeSet::new();
+        for watched in self.state.watched.values() {
+            match &watched.netns {
+                Some(netns) => removed += self.reconcile(netns, &BTreeSet::from([watched.slot]))?,
+                // One that is gone has given its namespace up: nothing more can be seen of it.
+                None if watched.had_netns => {}
+                None => {
+                    in_hosts_network.insert(watched.slot);
+                }
+            }
         }
-        self.reconcile(&namespaces)
+        if self.cgroups.mode == Mode::Unified && !in_hosts_network.is_empty() {
+            removed += self.reconcile(&self.host_netns, &in_hosts_network)?;
+        }
+        Ok(removed)
     }
 
     /// Pods the source no longer names stay for the retention time, then everything of theirs goes.
-    fn forget(&mut self, named: &BTreeSet<String>, now: Instant) -> Result<(), ProbeError> {
+    fn forget(&mut self, named: &BTreeSet<String>, dirs: &PodDirs, now: Instant) -> Result<(), ProbeError> {
         let mut over = Vec::new();
         for (uid, watched) in self.state.watched.iter_mut().filter(|(uid, _)| !named.contains(*uid)) {
             let gone_for = now.duration_since(*watched.gone.get_or_insert(now));
-            if gone_for >= NETNS_GRACE.min(self.retain)
+            // Deleted by force, a pod's processes may outlive it: as long as its cgroup is there, so may they.
+            let empty = dirs.of(uid).is_empty();
+            if (empty && gone_for >= NETNS_GRACE || gone_for >= self.retain)
                 && let Some(netns) = watched.netns.take()
             {
                 self.maps.disown_namespace(netns.inode(), watched.slot)?;

@@ -1,7 +1,7 @@
 //! The kernel programs' maps: owners and facts go in, connections and counts come out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -198,18 +198,6 @@ impl Maps {
     /// Makes a network namespace's sockets an owner's, where their cgroup says nothing.
     pub fn own_namespace(&self, inode: u32, owner: Owner) -> Result<(), ProbeError> {
         lock(&self.namespaces).insert(inode, owner, 0).map_err(failed("NETNS_OWNER"))
-    }
-
-    /// The owner of a network namespace's sockets.
-    #[must_use]
-    pub fn owner_of_namespace(&self, inode: u32) -> Option<Owner> {
-        lock(&self.namespaces).get(&inode, 0).ok()
-    }
-
-    /// Slots of the pods that have a network namespace of their own.
-    #[must_use]
-    pub fn namespace_slots(&self) -> BTreeSet<Slot> {
-        lock(&self.namespaces).iter().flatten().map(|(_, owner)| owner.pod).collect()
     }
 
     /// A network namespace's sockets are not this pod's any more; another owner's entry stays.

@@ -5,6 +5,7 @@
 
 pub mod adopt;
 pub mod decode;
+pub mod empty;
 pub mod events;
 pub mod maps;
 pub mod self_check;

@@ -1,8 +1,10 @@
 //! This binary as another process: sockets belong to the cgroup of the process that makes them.
 
 use std::{
+    io::Read as _,
     net::TcpListener,
     process::{Command, ExitCode},
+    time::Duration,
 };
 
 use xtask::sandbox::{Cgroup, Netns};
@@ -26,6 +28,14 @@ pub fn command(cgroup: &Cgroup, netns: Option<&Netns>, resets: u32) -> std::io::
     Ok(command)
 }
 
+/// A process in a namespace that accepts one connection, reads from it or does not, and then does nothing more.
+/// It says its port, and `served`.
+pub fn server(netns: &Netns, address: &str, reads: bool) -> std::io::Result<Command> {
+    let mut command = netns.command("env");
+    command.arg(format!("{VARIABLE}=serve {address} {reads}")).arg(std::env::current_exe()?);
+    Ok(command)
+}
+
 /// The child's work.
 pub fn run() -> ExitCode {
     match work() {
@@ -38,7 +48,11 @@ pub fn run() -> ExitCode {
 }
 
 fn work() -> anyhow::Result<()> {
-    let resets: u32 = std::env::var(VARIABLE)?.parse()?;
+    let task = std::env::var(VARIABLE)?;
+    if let Some((address, reads)) = task.strip_prefix("serve ").and_then(|task| task.split_once(' ')) {
+        return serve(address, reads == "true");
+    }
+    let resets: u32 = task.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     for _ in 0..resets {
         let client = std::net::TcpStream::connect(listener.local_addr()?)?;
@@ -46,5 +60,21 @@ fn work() -> anyhow::Result<()> {
         crate::conversation::abort(client)?;
         crate::conversation::is_reset(&mut server)?;
     }
+    Ok(())
+}
+
+fn serve(address: &str, reads: bool) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    println!("{}", listener.local_addr()?.port());
+    let mut stream = crate::conversation::accept(&listener)?;
+    if reads {
+        stream.read_exact(&mut [0; 8])?;
+        stream.set_nonblocking(true)?;
+        while stream.read(&mut [0; 64]).is_ok_and(|length| length > 0) {}
+    } else {
+        crate::conversation::arrived(&stream)?;
+    }
+    println!("served");
+    std::thread::sleep(Duration::from_secs(60));
     Ok(())
 }

@@ -133,6 +133,12 @@ impl Daemon {
         Metrics::parse(&body)
     }
 
+    /// Ends the daemon as the kernel does when memory is short.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.signal(Signal::SIGKILL)?;
+        self.process.wait(Duration::from_secs(10))?.context("the daemon survives SIGKILL").map(drop)
+    }
+
     /// Ends the daemon as Kubernetes does and tells how long that took.
     pub fn terminate(&mut self) -> Result<Duration> {
         let start = std::time::Instant::now();
@@ -181,6 +187,34 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// All series that carry a label: name, the other labels, value.
+    pub fn with<'a>(&'a self, label: &str, value: &str) -> impl Iterator<Item = Series<'a>> {
+        let wanted = format!("{label}=\"{value}\"");
+        self.0.iter().filter_map(move |(key, value)| {
+            let (name, rest) = key.split_once('{')?;
+            let labels: Vec<_> = rest.trim_end_matches('}').split(',').collect();
+            labels.contains(&wanted.as_str()).then_some(Series { name, labels, value: *value })
+        })
+    }
+}
+
+/// One line of a scrape.
+pub struct Series<'a> {
+    pub name: &'a str,
+    labels: Vec<&'a str>,
+    pub value: f64,
+}
+
+impl<'a> Series<'a> {
+    /// The value of a label, empty without it.
+    pub fn label(&self, name: &str) -> &'a str {
+        let found =
+            self.labels.iter().filter_map(|label| label.split_once('=')).find(|(key, _)| *key == name);
+        found.map_or("", |(_, value)| value.trim_matches('"'))
+    }
+}
+
 /// A GET by hand; the daemon closes the connection after it.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
@@ -214,16 +248,19 @@ impl Shared {
         let mut started = SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         let shared = started
             .entry(backend)
-            .or_insert_with(|| Self::start(backend).map(Arc::new).map_err(|error| format!("{error:#}")));
+            .or_insert_with(|| Self::start(backend, &[]).map(Arc::new).map_err(|error| format!("{error:#}")));
         shared.clone().map_err(anyhow::Error::msg)
     }
 
-    fn start(backend: Backend) -> Result<Self> {
+    /// A daemon of one test's own, with further arguments.
+    pub fn start(backend: Backend, arguments: &[&str]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("pods.toml");
         fs::write(&file, "")?;
         let pods = format!("static:{}", file.display());
-        let daemon = Daemon::start(&["--pods", &pods, "--attach", backend.name(), "--retain", "0"])?;
+        let mut all = vec!["--pods", &pods, "--attach", backend.name(), "--retain", "0"];
+        all.extend_from_slice(arguments);
+        let daemon = Daemon::start(&all)?;
         Ok(Self { daemon, file, entries: Mutex::default(), _directory: directory })
     }
 
@@ -278,6 +315,11 @@ pub struct WatchedPod {
 }
 
 impl WatchedPod {
+    /// The daemon that watches it.
+    pub fn daemon(&self) -> &Daemon {
+        &self.shared.daemon
+    }
+
     /// A metric of this pod, summed over the labels not named; an error when there is no such series.
     pub fn count(&self, metric: &str, labels: &[(&str, &str)]) -> Result<u64> {
         self.find(metric, labels)?

@@ -3,8 +3,11 @@
 //! The same binary runs on the developer's machine and in VMs. Each test that needs an attached daemon comes
 //! once per backend; one that cannot run here says why and is listed as ignored.
 
+mod alarms;
 mod child;
+mod churn;
 mod conversation;
+mod conversations;
 mod daemon;
 mod input;
 mod life;
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
         cases.extend(rst::cases(backend, skip.as_ref()));
         cases.extend(owners::cases(backend, skip.as_ref()));
         cases.extend(life::cases(backend, skip.as_ref()));
+        cases.extend(conversations::cases(backend, skip.as_ref()));
+        cases.extend(churn::cases(backend, skip.as_ref()));
+        cases.extend(alarms::cases(backend, skip.as_ref()));
     }
     let trials = cases
         .into_iter()
@@ -73,6 +79,7 @@ fn main() -> ExitCode {
         })
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
+    conversations::leave_stage();
     daemon::stop_all();
     conclusion.exit_code()
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use xtask::sandbox::{End, Netns, veth};
+use xtask::sandbox::{End, Netns, eventually, veth};
 
 use crate::daemon::{Shared, WatchedPod};
 
@@ -51,6 +51,11 @@ pub struct Scene {
 
 impl Scene {
     pub fn new(daemon: &Arc<Shared>, family: Family) -> Result<Self> {
+        Self::with(daemon, family, "")
+    }
+
+    /// As [`new`](Self::new), with further lines for the pod in the pods file.
+    pub fn with(daemon: &Arc<Shared>, family: Family, lines: &str) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("gt-test-{}-{number}", std::process::id());
@@ -62,7 +67,7 @@ impl Scene {
             &End { netns: &pod, device: DEVICE, addresses: &[&pod_addresses[0], &pod_addresses[1]] },
             &End { netns: &peer, device: "peer0", addresses: &[&peer_addresses[0], &peer_addresses[1]] },
         )?;
-        let watched = daemon.watch(&name, &format!("netns = \"{}\"", pod.path().display()))?;
+        let watched = daemon.watch(&name, &format!("netns = \"{}\"\n{lines}", pod.path().display()))?;
         Ok(Self { watched, pod, peer, family })
     }
 
@@ -80,22 +85,25 @@ impl Scene {
         })
     }
 
-    /// Whether a socket of the pod waits for the acknowledgement of its FIN (proc_net_tcp, state 04).
+    /// Whether a socket of the pod waits for the acknowledgement of its FIN.
     pub fn has_fin_wait_1(&self) -> Result<bool> {
-        self.pod.enter(|| {
-            ["tcp", "tcp6"].iter().any(|table| {
-                std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
-                    .unwrap_or_default()
-                    .lines()
-                    .any(|line| line.split_ascii_whitespace().nth(3) == Some("04"))
-            })
-        })
+        Ok(Row::all(&self.pod)?.iter().any(|row| row.state == FIN_WAIT1))
+    }
+
+    /// Waits until the pod's socket of a connection is as `wanted` says; `None` is a socket that is gone.
+    pub fn await_row(&self, ends: Ends, wanted: impl Fn(Option<&Row>) -> bool) -> Result<()> {
+        await_row(&self.pod, ends, wanted)
     }
 
     /// A listener in the pod, on all its addresses of the family.
     pub fn listen_in_pod(&self) -> Result<TcpListener> {
+        self.listen_in_pod_on(0)
+    }
+
+    /// As [`listen_in_pod`](Self::listen_in_pod), on a given port.
+    pub fn listen_in_pod_on(&self, port: u16) -> Result<TcpListener> {
         let any: IpAddr = if self.family == Family::V4 { "0.0.0.0" } else { "::" }.parse()?;
-        self.pod.enter(|| TcpListener::bind(SocketAddr::new(any, 0)))?.context("listen in the pod")
+        self.pod.enter(|| TcpListener::bind(SocketAddr::new(any, port)))?.context("listen in the pod")
     }
 
     /// A listener at the peer.
@@ -114,4 +122,69 @@ impl Scene {
         let target = SocketAddr::new(self.peer_address()?, port);
         self.pod.enter(|| TcpStream::connect_timeout(&target, Duration::from_secs(5)))
     }
+}
+
+/// States as /proc/net/tcp shows them (include/net/tcp_states.h).
+pub const ESTABLISHED: u8 = 1;
+pub const FIN_WAIT1: u8 = 4;
+pub const CLOSE_WAIT: u8 = 8;
+
+/// The ports of a connection: the pod's, the other end's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    pub local: u16,
+    pub remote: u16,
+}
+
+impl Ends {
+    pub fn of(stream: &TcpStream) -> Result<Self> {
+        Ok(Self { local: stream.local_addr()?.port(), remote: stream.peer_addr()?.port() })
+    }
+}
+
+/// A line of /proc/net/tcp or tcp6: what the kernel itself says of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub ends: Ends,
+    pub state: u8,
+    /// Bytes written and not acknowledged.
+    pub unacked: u32,
+    /// Bytes received and not read.
+    pub unread: u32,
+}
+
+impl Row {
+    /// All TCP sockets of a namespace.
+    pub fn all(netns: &Netns) -> Result<Vec<Self>> {
+        let tables = netns.enter(|| {
+            ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/thread-self/net/{table}")))
+        })?;
+        let mut rows = Vec::new();
+        for table in tables {
+            // Without IPv6 there is no tcp6.
+            rows.extend(table.unwrap_or_default().lines().skip(1).filter_map(Self::parse));
+        }
+        Ok(rows)
+    }
+
+    /// `sl local:port remote:port state tx_queue:rx_queue ..`, all hexadecimal.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let mut port = || u16::from_str_radix(words.next()?.rsplit_once(':')?.1, 16).ok();
+        let ends = Ends { local: port()?, remote: port()? };
+        let state = u8::from_str_radix(words.next()?, 16).ok()?;
+        let (tx, rx) = words.next()?.split_once(':')?;
+        let queue = |text| u32::from_str_radix(text, 16).ok();
+        Some(Self { ends, state, unacked: queue(tx)?, unread: queue(rx)? })
+    }
+}
+
+/// Waits until a socket of a namespace is as `wanted` says; `None` is a socket that is gone.
+pub fn await_row(netns: &Netns, ends: Ends, wanted: impl Fn(Option<&Row>) -> bool) -> Result<()> {
+    let mut last = None;
+    let reached = eventually("the socket's state", Duration::from_secs(10), || {
+        last = Row::all(netns).ok()?.into_iter().find(|row| row.ends == ends);
+        wanted(last.as_ref()).then_some(())
+    });
+    reached.with_context(|| format!("the socket of {ends:?} is {last:?}"))
 }

@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result, bail};
 
 /// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 /// Sends `method` for `path` and reads the answer to its end; each silence may last `limit`.
-pub(super) fn request(mut stream: TcpStream, method: &str, path: &str, limit: Duration) -> Result<Reply> {
+pub(crate) fn request(mut stream: TcpStream, method: &str, path: &str, limit: Duration) -> Result<Reply> {
     let what = format!("{method} {path}");
     stream.set_read_timeout(Some(limit)).with_context(|| format!("{what}: cannot set a time limit"))?;
     let head = format!(

@@ -20,7 +20,7 @@ extern "C" fn note(_signal: c_int) {
 
 /// From here on the signals only raise the flag. Children start with the default actions again, since
 /// `exec` resets handlers.
-pub(super) fn install() -> Result<()> {
+pub(crate) fn install() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
     for signal in SIGNALS {
         #[expect(unsafe_code, reason = "nix cannot know what a handler does")]
@@ -31,17 +31,17 @@ pub(super) fn install() -> Result<()> {
 }
 
 /// An error once a signal has come.
-pub(super) fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!(
-            "interrupted by a signal before the end: nothing is proved, and what the demo had made is removed"
+            "interrupted by a signal before the end: nothing is proved, and what was made for it is removed"
         );
     }
     Ok(())
 }
 
 /// Asks `probe` until it gives a value, at most `limit`; ends early on its error or on a signal.
-pub(super) fn wait_for<T>(
+pub(crate) fn wait_for<T>(
     what: &str,
     limit: Duration,
     mut probe: impl FnMut() -> Result<Option<T>>,
@@ -60,7 +60,7 @@ pub(super) fn wait_for<T>(
 }
 
 /// Sleeps; ends early on a signal.
-pub(super) fn pause(length: Duration) -> Result<()> {
+pub(crate) fn pause(length: Duration) -> Result<()> {
     let until = Instant::now() + length;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         check()?;

@@ -10,13 +10,13 @@ use nix::unistd::mkdtemp;
 
 /// A fresh directory that only its owner can enter.
 #[derive(Debug)]
-pub(super) struct Workdir {
+pub(crate) struct Workdir {
     path: PathBuf,
 }
 
 impl Workdir {
     /// Makes it below the system's directory for temporary files.
-    pub(super) fn create() -> Result<Self> {
+    pub(crate) fn create() -> Result<Self> {
         let template = env::temp_dir().join("gt-demo-XXXXXX");
         let path = mkdtemp(&template).with_context(|| {
             format!("cannot make a directory like {}: set TMPDIR to a writable one", template.display())
@@ -24,7 +24,7 @@ impl Workdir {
         Ok(Self { path })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -23,6 +23,8 @@ pub struct Guest<'a> {
     pub kernel_tests: &'a Path,
     /// Runs only the tests whose name contains this.
     pub filter: Option<&'a str>,
+    /// Leave out the tests whose name contains one of these.
+    pub skip: &'a [&'a str],
 }
 
 /// Tools of this machine that the tests call, with the shared libraries they need.
@@ -74,7 +76,7 @@ pub(super) fn build(kernel: &Kernel, image: &Image, guest: &Guest<'_>) -> Result
     add_modules(&tree, image)?;
     add_stripped(guest.daemon, &tree.join("bin/gt-daemon"))?;
     add_stripped(guest.kernel_tests, &tree.join("bin/kernel-tests"))?;
-    write(&tree.join("etc/gt-vm"), &script(kernel, guest.filter))?;
+    write(&tree.join("etc/gt-vm"), &script(kernel, guest))?;
     let init = tree.join("init");
     write(&init, include_str!("init.sh"))?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).context("cannot make /init executable")?;
@@ -84,11 +86,15 @@ pub(super) fn build(kernel: &Kernel, image: &Image, guest: &Guest<'_>) -> Result
 }
 
 /// Sourced by /init.
-fn script(kernel: &Kernel, filter: Option<&str>) -> String {
+fn script(kernel: &Kernel, guest: &Guest<'_>) -> String {
     let mut text =
         format!("export GT_DAEMON=/bin/gt-daemon GT_ENVIRONMENT=vm-{} RUST_BACKTRACE=1\n", kernel.name);
     text.push_str("set -- --test-threads=1");
-    if let Some(filter) = filter {
+    for skip in guest.skip {
+        text.push_str(" --skip ");
+        text.push_str(&quoted(skip));
+    }
+    if let Some(filter) = guest.filter {
         text.push(' ');
         text.push_str(&quoted(filter));
     }
@@ -205,7 +211,14 @@ mod tests {
     #[test]
     fn a_filter_stays_one_word() {
         let kernel = Kernel { name: "6.1", suite: "bookworm", package: "linux-image-cloud-amd64" };
-        let text = script(&kernel, Some("rst'; reboot"));
-        assert!(text.ends_with("set -- --test-threads=1 'rst'\\''; reboot'\n"), "{text}");
+        let nothing = Path::new("/dev/null");
+        let guest = Guest {
+            daemon: nothing,
+            kernel_tests: nothing,
+            filter: Some("rst'; reboot"),
+            skip: &["btf::rst"],
+        };
+        let text = script(&kernel, &guest);
+        assert!(text.ends_with("--test-threads=1 --skip 'btf::rst' 'rst'\\''; reboot'\n"), "{text}");
     }
 }
