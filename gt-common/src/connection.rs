@@ -164,9 +164,7 @@ pub const FIRST: u8 = 32;
 pub struct Connection {
     /// When it was taken into the table, `CLOCK_MONOTONIC` nanoseconds.
     pub since_ns: u64,
-    /// When the application last read, 0 for never.
-    pub read_ns: u64,
-    /// `jiffies`, low 32 bits, at that read; comparable with `tcp_sock.lsndtime`.
+    /// `jiffies`, low 32 bits, when the application last read (see [`READ`]); comparable with `tcp_sock.lsndtime`.
     pub read_jiffies: u32,
     /// `tcp_sock.copied_seq` and `.write_seq` after that read (at the beginning, before any).
     pub read_copied: u32,
@@ -197,8 +195,8 @@ pub struct Connection {
 }
 
 const _: () = {
-    assert!(size_of::<Connection>() == 48);
-    assert!(core::mem::offset_of!(Connection, lane) == 40);
+    assert!(size_of::<Connection>() == 40);
+    assert!(core::mem::offset_of!(Connection, lane) == 32);
 };
 crate::pod!(Connection);
 
@@ -267,6 +265,8 @@ pub struct Moment {
     pub read_to_sent: u32,
     /// `jiffies` since data was last sent.
     pub since_sent: u32,
+    /// `jiffies` since the application last read, if it has.
+    pub since_read: u32,
 }
 
 /// Limits of the judgement, in `jiffies`.
@@ -391,6 +391,7 @@ mod tests {
             wrote_since_read: true,
             read_to_sent: 1,
             since_sent: 1,
+            since_read: 1,
         }
     }
 

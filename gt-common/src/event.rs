@@ -53,8 +53,6 @@ pub struct Event {
     pub state: u8,
     /// When the connection was taken into the table, nanoseconds; 0 when it is in none.
     pub since_ns: u64,
-    /// When the application last read, nanoseconds; 0 for never or unknown.
-    pub read_ns: u64,
     /// Bytes of the connection's life, retransmissions included for those sent.
     pub received: u64,
     /// See `received`.
@@ -67,6 +65,10 @@ pub struct Event {
     pub unacked: u32,
     /// `jiffies` between the last data sent and the teardown.
     pub since_sent: u32,
+    /// `jiffies` between the last read and the teardown, where [`READ`](crate::connection::READ) is set.
+    pub since_read: u32,
+    /// Zero.
+    pub reserved_word: u32,
     /// A [`Lane`](crate::connection::Lane).
     pub lane: u8,
     /// A [`Protocol`](crate::connection::Protocol).

@@ -17,7 +17,7 @@ use crate::{
     counters::{count, lost},
     event::AF_INET6,
     layout::offset,
-    mem::get,
+    mem::{Mem, Probed},
 };
 
 #[map]
@@ -29,6 +29,9 @@ static PORTS: HashMap<u64, u32> = HashMap::with_max_entries(16 * DEFAULT_SLOTS, 
 
 #[map]
 static PODS: Array<PodFacts> = Array::with_max_entries(DEFAULT_SLOTS, 0);
+
+/// Insert only what is not there (include/uapi/linux/bpf.h).
+const BPF_NOEXIST: u64 = 1;
 
 /// A connection of a watched pod; a miss costs one look-up.
 #[inline(always)]
@@ -62,12 +65,12 @@ pub(crate) enum Direction {
 
 /// The lane of a socket.
 #[inline(always)]
-pub(crate) fn lane(sk: *const u8, pod: Slot, direction: Direction) -> Lane {
-    if is_loopback(sk) {
+pub(crate) fn lane<M: Mem>(sk: *const u8, pod: Slot, direction: Direction) -> Lane {
+    if is_loopback::<M>(sk) {
         return Lane::Loopback;
     }
     match direction {
-        Direction::Inbound => inbound_lane(pod, get::<u16>(sk, offset!(sk_num))),
+        Direction::Inbound => inbound_lane(pod, M::get::<u16>(sk, offset!(sk_num))),
         Direction::Outbound => Lane::Outbound,
         Direction::Unknown => Lane::Unknown,
     }
@@ -75,31 +78,30 @@ pub(crate) fn lane(sk: *const u8, pod: Slot, direction: Direction) -> Lane {
 
 /// Whether both ends are the same host: a loopback address, or the same address twice.
 #[inline(always)]
-fn is_loopback(sk: *const u8) -> bool {
-    let family = get::<u16>(sk, offset!(sk_family));
+fn is_loopback<M: Mem>(sk: *const u8) -> bool {
+    let family = M::get::<u16>(sk, offset!(sk_family));
     if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
-        let remote = get::<[u64; 2]>(sk, offset!(sk_v6_daddr));
-        let local = get::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr));
+        let remote = M::get::<[u64; 2]>(sk, offset!(sk_v6_daddr));
+        let local = M::get::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr));
         // ::1, and 127.0.0.0/8 mapped.
         let low = u64::from_be(remote[1]);
         let is_one = remote[0] == 0 && low == 1;
         let is_mapped = remote[0] == 0 && low >> 24 == 0x00ff_ff7f;
         return is_one || is_mapped || (remote[0] == local[0] && remote[1] == local[1]);
     }
-    let remote = get::<u32>(sk, offset!(sk_daddr));
-    let local = get::<u32>(sk, offset!(sk_rcv_saddr));
+    let remote = M::get::<u32>(sk, offset!(sk_daddr));
+    let local = M::get::<u32>(sk, offset!(sk_rcv_saddr));
     u32::from_be(remote) >> 24 == 127 || remote == local
 }
 
 /// What is entered for a new connection.
 #[inline(always)]
-fn entry(sk: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> Connection {
+fn entry<M: Mem>(tcp: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> Connection {
     Connection {
         since_ns: unsafe { bpf_ktime_get_ns() },
-        read_ns: 0,
         read_jiffies: 0,
-        read_copied: get::<u32>(sk, offset!(tcp_copied_seq)),
-        read_written: get::<u32>(sk, offset!(tcp_write_seq)),
+        read_copied: M::get::<u32>(tcp, offset!(tcp_copied_seq)),
+        read_written: M::get::<u32>(tcp, offset!(tcp_write_seq)),
         slot: owner.slot,
         pod: owner.pod,
         seen: 0,
@@ -117,14 +119,18 @@ fn entry(sk: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> C
 /// Enters a connection that has just become established. A left-over entry at the same address (a socket that
 /// was disconnected and used again) is closed first.
 #[inline(always)]
-pub(crate) fn open(sk: *const u8, owner: &Owner, direction: Direction) {
-    if let Some(old) = find(sk) {
+pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, direction: Direction) {
+    let lane = lane::<M>(tcp, owner.pod, direction);
+    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0);
+    let mut entered = CONNECTIONS.insert(sk as u64, &entry, BPF_NOEXIST);
+    if entered.is_err()
+        && let Some(old) = find(sk)
+    {
         leave(old);
         close(old);
+        entered = CONNECTIONS.insert(sk as u64, &entry, 0);
     }
-    let lane = lane(sk, owner.pod, direction);
-    let protocol = facts(owner.pod).protocol;
-    match CONNECTIONS.insert(sk as u64, entry(sk, owner, lane, protocol, 0), 0) {
+    match entered {
         Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
         Err(_) => lost(|losses| &mut losses.table_full),
     }
@@ -133,15 +139,14 @@ pub(crate) fn open(sk: *const u8, owner: &Owner, direction: Direction) {
 /// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
 #[inline(always)]
 pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, left: bool, pass: u32) {
-    const BPF_NOEXIST: u64 = 1;
-    const ENOSPC_OR_FULL: i64 = -7;
+    const FULL: i64 = -7;
 
-    let lane = lane(sk, owner.pod, direction);
+    let lane = lane::<Probed>(sk, owner.pod, direction);
     let declared = facts(owner.pod).protocol;
     // What was read before is not known: only a declaration tells the protocol.
     let protocol = if declared == Protocol::Unread as u8 { Protocol::Unseen as u8 } else { declared };
     let flags = gt_common::connection::ADOPTED | if left { LEFT } else { 0 };
-    let mut connection = entry(sk, owner, lane, protocol, flags);
+    let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags);
     connection.seen = pass;
     match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {
         Ok(()) => {
@@ -150,7 +155,7 @@ pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, left: bo
                 count(owner.slot, lane as u8, |counters| &mut counters.left);
             }
         }
-        Err(error) if i64::from(error) == ENOSPC_OR_FULL => lost(|losses| &mut losses.table_full),
+        Err(error) if i64::from(error) == FULL => lost(|losses| &mut losses.table_full),
         Err(_) => {}
     }
 }

@@ -15,13 +15,16 @@ use gt_common::{
 use crate::{
     counters::lost,
     layout::offset,
-    mem::{Mem, Probed, get},
+    mem::{Mem, Probed},
     owner::is_full_socket,
     packet::Packet,
 };
 
 #[map]
-static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+static EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
+
+/// Small enough to stay in a CPU's cache; read before it is full, see [`wake`].
+const RING_BYTES: u32 = 1 << 19;
 
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
@@ -39,9 +42,24 @@ fn send(fill: impl FnOnce(&mut Event)) {
                 (*event).remote = [0; 16];
                 fill(&mut *event);
             }
-            entry.submit(0);
+            entry.submit(wake());
         }
         None => lost(|losses| &mut losses.ring_full),
+    }
+}
+
+/// Waking the reader costs five times as much as the event itself, so it comes by itself every few milliseconds
+/// and is only woken when much is waiting (flags of include/uapi/linux/bpf.h).
+#[inline(always)]
+fn wake() -> u64 {
+    const BPF_RB_NO_WAKEUP: u64 = 1;
+    const BPF_RB_FORCE_WAKEUP: u64 = 2;
+    const BPF_RB_AVAIL_DATA: u64 = 0;
+
+    if EVENTS.query(BPF_RB_AVAIL_DATA) > u64::from(RING_BYTES / 4) {
+        BPF_RB_FORCE_WAKEUP
+    } else {
+        BPF_RB_NO_WAKEUP
     }
 }
 
@@ -54,9 +72,9 @@ fn address(source: *const u8, offset: u32, target: &mut [u8]) {
 
 /// A socket that is already closed has given its port back (`inet_put_port`), but still knows it.
 #[inline(always)]
-fn local_port(sk: *const u8, state: u8) -> u16 {
-    match Probed::read::<u16>(sk, offset!(sk_num)) {
-        Some(0) if is_full_socket(state) => u16::from_be(get::<u16>(sk, offset!(inet_sport))),
+fn local_port<M: Mem>(sk: *const u8, state: u8) -> u16 {
+    match M::read::<u16>(sk, offset!(sk_num)) {
+        Some(0) if is_full_socket(state) => u16::from_be(M::get::<u16>(sk, offset!(inet_sport))),
         port => port.unwrap_or(0),
     }
 }
@@ -72,20 +90,26 @@ pub(crate) struct About {
     pub(crate) lane: u8,
 }
 
+/// The 16 bytes of an address by its halves.
+#[inline(always)]
+fn wide(low: u64, high: u64) -> [u8; 16] {
+    unsafe { core::mem::transmute([low, high]) }
+}
+
 /// Addresses and ports; every kind of socket begins with a `sock_common`.
 #[inline(always)]
-fn ends(event: &mut Event, sk: *const u8, state: u8) {
-    let family = get::<u16>(sk, offset!(sk_family));
+fn ends<M: Mem>(event: &mut Event, sk: *const u8, state: u8) {
+    let family = M::get::<u16>(sk, offset!(sk_family));
     if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
-        address(sk, offset!(sk_v6_rcv_saddr), &mut event.local);
-        address(sk, offset!(sk_v6_daddr), &mut event.remote);
+        let (local, remote) = (offset!(sk_v6_rcv_saddr), offset!(sk_v6_daddr));
+        event.local = wide(M::get(sk, local), M::get(sk, local + 8));
+        event.remote = wide(M::get(sk, remote), M::get(sk, remote + 8));
     } else {
-        address(sk, offset!(sk_rcv_saddr), &mut event.local[..4]);
-        address(sk, offset!(sk_daddr), &mut event.remote[..4]);
+        event.local = wide(u64::from(M::get::<u32>(sk, offset!(sk_rcv_saddr))), 0);
+        event.remote = wide(u64::from(M::get::<u32>(sk, offset!(sk_daddr))), 0);
     }
-    event.socket = sk as u64;
-    event.local_port = local_port(sk, state);
-    event.remote_port = u16::from_be(get::<u16>(sk, offset!(sk_dport)));
+    event.local_port = local_port::<M>(sk, state);
+    event.remote_port = u16::from_be(M::get::<u16>(sk, offset!(sk_dport)));
     event.family = family as u8;
 }
 
@@ -98,13 +122,14 @@ fn about(event: &mut Event, about: &About) {
     event.state = about.state;
     event.lane = about.lane;
     event.since_ns = 0;
-    event.read_ns = 0;
     event.received = 0;
     event.sent = 0;
     event.unread = 0;
     event.unsent = 0;
     event.unacked = 0;
     event.since_sent = 0;
+    event.since_read = 0;
+    event.reserved_word = 0;
     event.protocol = Protocol::Unknown as u8;
     event.phase = Phase::Unknown as u8;
     event.how = How::None as u8;
@@ -119,27 +144,28 @@ fn about(event: &mut Event, about: &About) {
 pub(crate) fn on_socket(what: &About, sk: *const u8) {
     send(|event| {
         about(event, what);
-        ends(event, sk, what.state);
+        ends::<Probed>(event, sk, what.state);
+        event.socket = sk as u64;
     });
 }
 
 /// Reports what happened to a connection of the table; `first` when that is its teardown, with what was seen
 /// at that moment.
 #[inline(always)]
-pub(crate) fn on_connection(
+pub(crate) fn on_connection<M: Mem>(
     what: &About,
-    sk: *const u8,
+    (sk, tcp): (*const u8, *const u8),
     connection: &Connection,
     moment: &Moment,
     first: bool,
 ) {
     send(|event| {
         about(event, what);
-        ends(event, sk, what.state);
+        ends::<M>(event, tcp, what.state);
+        event.socket = sk as u64;
         event.since_ns = connection.since_ns;
-        event.read_ns = connection.read_ns;
-        event.received = get::<u64>(sk, offset!(tcp_bytes_received));
-        event.sent = get::<u64>(sk, offset!(tcp_bytes_sent));
+        event.received = M::get::<u64>(tcp, offset!(tcp_bytes_received));
+        event.sent = M::get::<u64>(tcp, offset!(tcp_bytes_sent));
         event.protocol = connection.protocol;
         event.phase = connection.phase;
         event.how = connection.how;
@@ -150,6 +176,7 @@ pub(crate) fn on_connection(
         event.unsent = moment.unsent;
         event.unacked = moment.unacked;
         event.since_sent = moment.since_sent;
+        event.since_read = moment.since_read;
     });
 }
 

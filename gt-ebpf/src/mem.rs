@@ -12,6 +12,13 @@ pub(crate) trait Mem {
     /// `None` when the read failed. Safe to call: the verifier refuses a program in which `base` is not what
     /// this way of reading needs.
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T>;
+
+    /// What cannot be read is zero. Without a branch, see [`get`].
+    fn get<T: Copy>(base: *const u8, offset: u32) -> T;
+
+    /// The socket as a `struct tcp_sock`, which is longer than the `struct sock` of a tracepoint's argument;
+    /// null for one that is only a `sock_common`.
+    fn tcp(sk: *const u8) -> *const u8;
 }
 
 /// Reads through the helper; a bad address fails the read, nothing else.
@@ -22,6 +29,16 @@ impl Mem for Probed {
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
         unsafe { bpf_probe_read_kernel(base.add(offset as usize).cast::<T>()) }.ok()
     }
+
+    #[inline(always)]
+    fn get<T: Copy>(base: *const u8, offset: u32) -> T {
+        get(base, offset)
+    }
+
+    #[inline(always)]
+    fn tcp(sk: *const u8) -> *const u8 {
+        sk
+    }
 }
 
 /// Reads through a typed pointer; a bad address reads as zero (the kernel's exception table).
@@ -30,7 +47,17 @@ pub(crate) struct Typed;
 impl Mem for Typed {
     #[inline(always)]
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
-        Some(unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) })
+        Some(Self::get(base, offset))
+    }
+
+    #[inline(always)]
+    fn get<T: Copy>(base: *const u8, offset: u32) -> T {
+        unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
+    }
+
+    #[inline(always)]
+    fn tcp(sk: *const u8) -> *const u8 {
+        unsafe { generated::bpf_skc_to_tcp_sock(sk.cast_mut().cast()) }.cast_const().cast()
     }
 }
 

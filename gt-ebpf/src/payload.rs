@@ -7,7 +7,10 @@
 use aya_ebpf::helpers::generated;
 use gt_common::connection::{Protocol, recognize};
 
-use crate::{layout::knows_syscall, mem::get};
+use crate::{
+    layout::knows_syscall,
+    mem::{Mem as _, Typed},
+};
 
 /// Numbers of the calls that read, and places in `struct pt_regs`.
 #[cfg(bpf_target_arch = "x86_64")]
@@ -48,8 +51,8 @@ pub(crate) fn protocol() -> Protocol {
         let task = generated::bpf_get_current_task_btf();
         generated::bpf_task_pt_regs(task.cast()) as *const u8
     };
-    let second = get::<u64>(regs, call::SECOND);
-    let buffer = match get::<u32>(regs, call::NUMBER) {
+    let second = Typed::get::<u64>(regs, call::SECOND);
+    let buffer = match Typed::get::<u64>(regs, call::NUMBER) as u32 {
         call::READ | call::RECVFROM => second,
         call::READV => user::<u64>(second + IOV_BASE),
         call::RECVMSG | call::RECVMMSG => user::<u64>(user::<u64>(second + MSG_IOV) + IOV_BASE),

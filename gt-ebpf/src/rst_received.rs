@@ -108,9 +108,11 @@ fn doubt(sk: *const u8, state: u8, slot: Slot, netns: u32, lane: u8) -> bool {
     let reads_no_more =
         (state == FIN_WAIT1 || state == FIN_WAIT2) && get::<u8>(sk, offset!(sk_shutdown)) & RCV_SHUTDOWN != 0;
     if let Some(doubtful) = DOUBTFUL.get_ptr_mut(0).map(|doubtful| unsafe { &mut *doubtful }) {
-        // A mask on the address would not pass the verifier: whether it is doubtful stands beside it.
-        doubtful.socket = sk as u64;
         doubtful.pending = u32::from(reads_no_more);
+        if !reads_no_more {
+            return false;
+        }
+        doubtful.socket = sk as u64;
         doubtful.time_ns = unsafe { bpf_ktime_get_ns() };
         doubtful.slot = slot;
         doubtful.netns = netns;
@@ -127,10 +129,15 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
     };
     let detail = RstReceived::Reset as u8;
     if let Some(connection) = connections::find(sk) {
+        let tcp = M::tcp(sk);
+        if tcp.is_null() {
+            return;
+        }
         let netns = owner::socket_netns::<M>(sk);
         count(connection.slot, connection.lane, |counters| &mut counters.rst_received[0]);
         let mut moment = Moment::default();
-        let first = state == ESTABLISHED && teardown::teardown(sk, connection, How::RstReceived, &mut moment);
+        let first =
+            state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstReceived, &mut moment);
         // In doubt, the RST is not held against a request: docs/limitations.md.
         if !may_be_none || !doubt(sk, state, connection.slot, netns, connection.lane) {
             cuts::reset(connection, true);
@@ -143,7 +150,7 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
             state,
             lane: connection.lane,
         };
-        event::on_connection(&about, sk, connection, &moment, first);
+        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
         return;
     }
     // A refused connection never was in the table; one that is missing there found it full.
@@ -151,7 +158,8 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let refused = state == SYN_SENT;
     let lane =
-        if refused { connections::lane(sk, owner.pod, Direction::Outbound) } else { Lane::Unknown } as u8;
+        if refused { connections::lane::<Probed>(sk, owner.pod, Direction::Outbound) } else { Lane::Unknown }
+            as u8;
     count(owner.slot, lane, |counters| {
         let [reset, refused_ones] = &mut counters.rst_received;
         if refused { refused_ones } else { reset }

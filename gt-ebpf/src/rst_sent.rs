@@ -126,9 +126,14 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
         rst_received::was_none(sk);
     }
     if let Some(connection) = connections::find(sk) {
+        let tcp = M::tcp(sk);
+        if tcp.is_null() {
+            return;
+        }
         counted(connection.slot, connection.lane, why);
         let mut moment = Moment::default();
-        let first = state == ESTABLISHED && teardown::teardown(sk, connection, How::RstSent, &mut moment);
+        let first =
+            state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstSent, &mut moment);
         teardown::settle(connection, How::RstSent);
         cuts::reset(connection, false);
         let about = About {
@@ -139,13 +144,13 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
             state,
             lane: connection.lane,
         };
-        event::on_connection(&about, sk, connection, &moment, first);
+        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let lane = match state {
-        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane(sk, owner.pod, Direction::Inbound),
-        SYN_SENT => connections::lane(sk, owner.pod, Direction::Outbound),
+        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane::<Probed>(sk, owner.pod, Direction::Inbound),
+        SYN_SENT => connections::lane::<Probed>(sk, owner.pod, Direction::Outbound),
         _ => Lane::Unknown,
     } as u8;
     counted(owner.slot, lane, why);

@@ -63,14 +63,25 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             return;
         }
         let Some(owner) = owner::of_socket(sk, old, owner::socket_netns::<M>(sk)) else { return };
+        let tcp = M::tcp(sk);
+        if tcp.is_null() {
+            return;
+        }
         // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
         let direction = if old == SYN_RECV { Direction::Inbound } else { Direction::Outbound };
-        connections::open(sk, owner, direction);
+        connections::open::<M>(sk, tcp, owner, direction);
+        if connections::facts(owner.pod).interest != 1 {
+            return;
+        }
     } else if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > LAST_ACK && old != CLOSING {
         // The states before ESTABLISHED, and LISTEN, have no entry to look for.
         return;
     }
     let Some(connection) = connections::find(sk) else { return };
+    let tcp = M::tcp(sk);
+    if tcp.is_null() {
+        return;
+    }
     let mut moment = Moment::default();
     let mut first = false;
     // The kernel skips a program that it has interrupted on the same CPU: a later change makes up for it.
@@ -82,7 +93,7 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             (ESTABLISHED, CLOSE) => How::Pending,
             _ => How::FinSent,
         };
-        first = teardown::teardown(sk, connection, how, &mut moment);
+        first = teardown::teardown::<M>(tcp, connection, how, &mut moment);
     }
     if new == CLOSE {
         connections::close(connection);
@@ -97,6 +108,6 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             state: old,
             lane: connection.lane,
         };
-        event::on_connection(&about, sk, connection, &moment, first);
+        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
     }
 }

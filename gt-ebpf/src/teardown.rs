@@ -9,7 +9,7 @@ use crate::{
     connections::facts,
     cuts,
     layout::{limits, offset},
-    mem::get,
+    mem::Mem,
 };
 
 /// Judges the first teardown of a connection; whether this was it. Later ones change nothing. `Pending` is
@@ -18,13 +18,18 @@ use crate::{
 /// The cause stands in the connection and is read back from there: a verifier that sees a constant walks all
 /// that follows once for each.
 #[inline(always)]
-pub(crate) fn teardown(sk: *const u8, connection: &mut Connection, how: How, moment: &mut Moment) -> bool {
+pub(crate) fn teardown<M: Mem>(
+    tcp: *const u8,
+    connection: &mut Connection,
+    how: How,
+    moment: &mut Moment,
+) -> bool {
     if connection.how != How::None as u8 {
         return false;
     }
     connection.how = how as u8;
     let how = unsafe { core::ptr::read_volatile(&raw const connection.how) };
-    *moment = look(sk, connection, how);
+    *moment = look::<M>(tcp, connection, how);
     connection.hc = facts(connection.pod).hc;
     let protocol = known_protocol(connection);
     let (phase, evidence) = judge(how, protocol, moment, &limits());
@@ -59,8 +64,8 @@ pub(crate) fn settle(connection: &mut Connection, how: How) {
 
 /// Reads what the judgement needs. Under the socket's lock, so the numbers fit together.
 #[inline(always)]
-fn look(sk: *const u8, connection: &Connection, how: u8) -> Moment {
-    let read = |offset: u32| get::<u32>(sk, offset);
+fn look<M: Mem>(tcp: *const u8, connection: &Connection, how: u8) -> Moment {
+    let read = |offset: u32| M::get::<u32>(tcp, offset);
     let copied = read(offset!(tcp_copied_seq));
     // A FIN takes a sequence number; it has been counted in before the state changes (tcp_queue_rcv, tcp_fin).
     let fin = u32::from(how == How::FinReceived as u8);
@@ -77,6 +82,7 @@ fn look(sk: *const u8, connection: &Connection, how: u8) -> Moment {
         wrote_since_read: written != connection.read_written,
         read_to_sent: positive(last_sent.wrapping_sub(connection.read_jiffies)),
         since_sent: positive(now.wrapping_sub(last_sent)),
+        since_read: positive(now.wrapping_sub(connection.read_jiffies)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use gt_common::{
-    connection::{ADOPTED, Evidence, FIRST, HcState, How, Lane, Phase, Protocol},
+    connection::{ADOPTED, Evidence, FIRST, HcState, How, Lane, Phase, Protocol, READ},
     counters::{RstReceived, RstSent},
     event::{Event, Kind},
     owner::Slot,
@@ -50,8 +50,8 @@ pub struct Known {
     pub since_ns: u64,
     /// Whether it had been open before.
     pub adopted: bool,
-    /// When the application last read; `None` for never or unknown.
-    pub read_ns: Option<u64>,
+    /// `jiffies` between the last read and the teardown; `None` for no read seen, or another event.
+    pub since_read: Option<u32>,
     pub protocol: Protocol,
     /// The judgement, frozen at the teardown.
     pub how: How,
@@ -100,18 +100,20 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
     let remote_port = u16::from_ne_bytes(fields.take());
     let [kind, detail, family, state] = fields.take();
     let since_ns = u64::from_ne_bytes(fields.take());
-    let read_ns = u64::from_ne_bytes(fields.take());
     let received = u64::from_ne_bytes(fields.take());
     let sent = u64::from_ne_bytes(fields.take());
     let unread = u32::from_ne_bytes(fields.take());
     let unsent = u32::from_ne_bytes(fields.take());
     let unacked = u32::from_ne_bytes(fields.take());
     let since_sent = u32::from_ne_bytes(fields.take());
+    let since_read = u32::from_ne_bytes(fields.take());
+    let _reserved = u32::from_ne_bytes(fields.take());
     let [lane, protocol, phase, how, evidence, hc, flags, _reserved] = fields.take();
+    let first = flags & FIRST != 0 || kind == Kind::Teardown as u8;
     let known = Known {
         since_ns,
         adopted: flags & ADOPTED != 0,
-        read_ns: (read_ns != 0).then_some(read_ns),
+        since_read: (first && flags & READ != 0).then_some(since_read),
         protocol: number("protocol", &Protocol::ALL, protocol)?,
         how: number("teardown", &HOW, how)?,
         phase: number("phase", &Phase::ALL, phase)?,
@@ -133,7 +135,7 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
         remote: SocketAddr::new(address(family, remote)?, remote_port),
         socket: (socket != 0).then_some(socket),
         netns: (netns != 0).then_some(netns),
-        first: flags & FIRST != 0,
+        first,
         connection: (since_ns != 0).then_some(known),
     })
 }
@@ -216,13 +218,14 @@ mod tests {
             family: 2,
             state: 0,
             since_ns: 0,
-            read_ns: 0,
             received: 0,
             sent: 0,
             unread: 0,
             unsent: 0,
             unacked: 0,
             since_sent: 0,
+            since_read: 0,
+            reserved_word: 0,
             lane: 0,
             protocol: 0,
             phase: 0,
@@ -245,10 +248,17 @@ mod tests {
         bytes.extend(event.local_port.to_ne_bytes());
         bytes.extend(event.remote_port.to_ne_bytes());
         bytes.extend([event.kind, event.detail, event.family, event.state]);
-        for wide in [event.since_ns, event.read_ns, event.received, event.sent] {
+        for wide in [event.since_ns, event.received, event.sent] {
             bytes.extend(wide.to_ne_bytes());
         }
-        for word in [event.unread, event.unsent, event.unacked, event.since_sent] {
+        for word in [
+            event.unread,
+            event.unsent,
+            event.unacked,
+            event.since_sent,
+            event.since_read,
+            event.reserved_word,
+        ] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend([event.lane, event.protocol, event.phase, event.how]);
@@ -277,7 +287,7 @@ mod tests {
             kind: Kind::Teardown as u8,
             detail: How::FinReceived as u8,
             since_ns: 1,
-            read_ns: 2,
+            since_read: 2,
             received: 3,
             sent: 4,
             unread: 5,
@@ -290,14 +300,14 @@ mod tests {
             how: How::FinReceived as u8,
             evidence: Evidence::Possible as u8,
             hc: HcState::Closing as u8,
-            flags: ADOPTED | FIRST,
+            flags: ADOPTED | FIRST | READ,
             ..event()
         };
         let observed = decode(&bytes(&torn)).unwrap();
         assert_eq!(observed.what, What::Teardown(How::FinReceived));
         assert_eq!((observed.lane, observed.first), (Lane::Outbound, true));
         let known = observed.connection.unwrap();
-        assert_eq!((known.since_ns, known.read_ns, known.received, known.sent), (1, Some(2), 3, 4));
+        assert_eq!((known.since_ns, known.since_read, known.received, known.sent), (1, Some(2), 3, 4));
         assert_eq!((known.unread, known.unsent, known.unacked, known.since_sent), (5, 6, 7, 8));
         assert_eq!((known.protocol, known.phase), (Protocol::Tls, Phase::Awaiting));
         assert_eq!((known.evidence, known.hc, known.adopted), (Evidence::Possible, HcState::Closing, true));

@@ -1,6 +1,6 @@
 //! The ring buffer, read by one task.
 
-use std::io;
+use std::{io, time::Duration};
 
 use aya::{
     Ebpf,
@@ -31,24 +31,28 @@ impl Events {
     pub async fn forward(self, mut sink: impl FnMut(Result<Observed, DecodeError>)) -> io::Result<()> {
         /// Other tasks get their turn after so many events in a burst.
         const BATCH: usize = 1024;
+        /// How often events are looked for.
+        const PERIOD: Duration = Duration::from_millis(10);
 
         #[expect(unsafe_code, reason = "tokio wants a promise that the descriptor stays the same")]
         // SAFETY: the ring buffer owns its map's descriptor and gives the same one until it is dropped.
         let mut ready = unsafe { AsyncFd::register(self.ring) }?;
         loop {
-            let mut guard = ready.readable_mut().await?;
             let mut taken = 0;
             while taken < BATCH
-                && let Some(record) = guard.get_inner_mut().next()
+                && let Some(record) = ready.get_mut().next()
             {
                 sink(decode(&record));
                 taken += 1;
             }
             if taken == BATCH {
-                // Not emptied: the descriptor stays ready.
                 tokio::task::yield_now().await;
-            } else {
-                guard.clear_ready();
+                continue;
+            }
+            // The kernel side wakes nobody for a single event: that would cost more than the event.
+            tokio::select! {
+                guard = ready.readable_mut() => guard?.clear_ready(),
+                () = tokio::time::sleep(PERIOD) => {}
             }
         }
     }

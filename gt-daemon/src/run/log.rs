@@ -56,19 +56,19 @@ fn tell(observed: &Observed, owners: &Owners, hz: u32) {
     let pod = owner.as_ref().map(|owner| owner.name.pod.as_str());
     match connection {
         Some(known) if *first => {
-            let age = |then: u64| time_ns.saturating_sub(then) / 1000;
-            let read_us = known.read_ns.map(age);
-            let sent_ms = u64::from(known.since_sent) * 1000 / u64::from(hz.max(1));
+            let ms = |jiffies: u32| u64::from(jiffies) * 1000 / u64::from(hz.max(1));
+            let read_ms = known.since_read.map(ms);
+            let sent_ms = ms(known.since_sent);
             let Known { how, phase, evidence, protocol, hc, unread, unsent, unacked, received, sent, .. } =
                 known;
             if cut {
                 info!(
-                    pod, ?how, ?phase, ?hc, %local, %remote, read_us, sent_ms, unread, unsent, unacked, received,
+                    pod, ?how, ?phase, ?hc, %local, %remote, read_ms, sent_ms, unread, unsent, unacked, received,
                     sent, "cut: a connection ended with a request in flight"
                 );
             } else {
                 debug!(
-                    pod, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_us, sent_ms,
+                    pod, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_ms, sent_ms,
                     unread, unsent, unacked, received, sent, "teardown"
                 );
             }

@@ -134,8 +134,9 @@ pub(super) fn markdown(results: &Results, machine: &Machine) -> String {
 
 Written by `cargo xtask bench hooks` on {date}. Run it again rather than edit this file.
 
-Machine: {machine}. Both ends of every connection
-and the daemon share these CPUs.
+Machine: {machine}.
+
+Both ends of every connection and the daemon share these CPUs.
 
 ## Cost of a hook
 

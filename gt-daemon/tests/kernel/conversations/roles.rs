@@ -37,7 +37,8 @@ pub const TALKS: &[Talk] = &[
     )
     .by(&Family::ALL),
     // The upstream's request to the pod, as it would be on an inbound connection.
-    talk("outbound_read_and_not_answered", "opened outbound, closed outbound", "awaiting", |scene| {
+    // What is spoken is only looked at where requests come in.
+    talk("outbound_read_and_not_answered", "opened outbound, closed outbound", "unknown", |scene| {
         let mut pair = Pair::outbound(scene)?;
         pair.request()?;
         gone(pair.peer_close()?)
