@@ -18,7 +18,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch this node's pods and serve what is seen as metrics.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Say what this machine's kernel can show, and whether `run` could work.
     Doctor(DoctorOptions),
 }

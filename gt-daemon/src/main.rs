@@ -11,7 +11,7 @@ use gt_daemon::{
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::Run(options) => logging::start(&options.logging).and_then(|()| run::run(options)),
+        Command::Run(options) => logging::start(&options.logging).and_then(|()| run::run(*options)),
         Command::Doctor(options) => doctor::doctor(&options),
     };
     match outcome {

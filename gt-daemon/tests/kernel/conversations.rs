@@ -230,7 +230,7 @@ struct Log {
 impl Log {
     /// Events reach the log some milliseconds after the counts: those of the last conversation come first.
     fn begin(pod: &WatchedPod) -> Self {
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         Self { from: pod.daemon().log().len() }
     }
 
