@@ -122,13 +122,13 @@ fn entry<M: Mem>(tcp: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags:
 pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, direction: Direction) {
     let lane = lane::<M>(tcp, owner.pod, direction);
     let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0);
-    let mut entered = CONNECTIONS.insert(sk as u64, &entry, BPF_NOEXIST);
+    let mut entered = CONNECTIONS.insert(sk as u64, entry, BPF_NOEXIST);
     if entered.is_err()
         && let Some(old) = find(sk)
     {
         leave(old);
         close(old);
-        entered = CONNECTIONS.insert(sk as u64, &entry, 0);
+        entered = CONNECTIONS.insert(sk as u64, entry, 0);
     }
     match entered {
         Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
