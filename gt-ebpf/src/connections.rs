@@ -6,9 +6,7 @@ use aya_ebpf::{
     maps::{Array, HashMap},
 };
 use gt_common::{
-    connection::{
-        CLOSED, Connection, Evidence, HcState, How, LEFT, Lane, Phase, PodFacts, Protocol, port_key,
-    },
+    connection::{CLOSED, Connection, LEFT, Lane, PodFacts, Protocol, port_key},
     layout::ABSENT,
     owner::{DEFAULT_SLOTS, Owner, Slot},
 };
@@ -17,7 +15,7 @@ use crate::{
     counters::{count, lost},
     event::AF_INET6,
     layout::offset,
-    mem::{Mem, Probed},
+    mem::{Mem, Probed, zero},
 };
 
 #[map]
@@ -97,22 +95,24 @@ fn is_loopback<M: Mem>(sk: *const u8) -> bool {
 /// What is entered for a new connection.
 #[inline(always)]
 fn entry<M: Mem>(tcp: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> Connection {
+    // Zero is the number of each `Unknown` and `None`.
+    let none = zero();
     Connection {
         since_ns: unsafe { bpf_ktime_get_ns() },
-        read_jiffies: 0,
+        read_jiffies: none,
         read_copied: M::get::<u32>(tcp, offset!(tcp_copied_seq)),
         read_written: M::get::<u32>(tcp, offset!(tcp_write_seq)),
         slot: owner.slot,
         pod: owner.pod,
-        seen: 0,
+        seen: none,
         lane: lane as u8,
         protocol,
         flags,
-        how: How::None as u8,
-        phase: Phase::Unknown as u8,
-        evidence: Evidence::None as u8,
-        hc: HcState::Unknown as u8,
-        reserved: 0,
+        how: zero() as u8,
+        phase: zero() as u8,
+        evidence: zero() as u8,
+        hc: zero() as u8,
+        reserved: zero() as u8,
     }
 }
 

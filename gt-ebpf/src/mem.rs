@@ -66,7 +66,7 @@ impl Mem for Typed {
 /// to walk.
 #[inline(always)]
 pub(crate) fn get<T: Copy>(base: *const u8, offset: u32) -> T {
-    let mut value = MaybeUninit::<T>::zeroed();
+    let mut value = MaybeUninit::<T>::uninit();
     unsafe {
         generated::bpf_probe_read_kernel(
             value.as_mut_ptr().cast(),
@@ -75,4 +75,13 @@ pub(crate) fn get<T: Copy>(base: *const u8, offset: u32) -> T {
         );
         value.assume_init()
     }
+}
+
+/// Zero, unknown to the compiler: it would gather stores of a plain zero into a call of `memset`, a loop over
+/// bytes that an older verifier walks once for every path.
+#[inline(always)]
+pub(crate) fn zero() -> u32 {
+    let zero: u64;
+    unsafe { core::arch::asm!("{0} = 0", out(reg) zero) };
+    zero as u32
 }

@@ -64,7 +64,7 @@ pub(crate) fn protocol() -> Protocol {
 /// Reads the application's memory; what cannot be read is zero.
 #[inline(always)]
 fn user<T: Copy>(address: u64) -> T {
-    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    let mut value = core::mem::MaybeUninit::<T>::uninit();
     unsafe {
         generated::bpf_probe_read_user(
             value.as_mut_ptr().cast(),

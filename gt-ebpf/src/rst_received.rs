@@ -10,7 +10,7 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, ProbeContext},
 };
 use gt_common::{
-    connection::{How, Lane, Moment},
+    connection::{How, Lane},
     counters::RstReceived,
     event::Kind,
     owner::Slot,
@@ -135,7 +135,7 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
         }
         let netns = owner::socket_netns::<M>(sk);
         count(connection.slot, connection.lane, |counters| &mut counters.rst_received[0]);
-        let mut moment = Moment::default();
+        let mut moment = teardown::nothing();
         let first =
             state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstReceived, &mut moment);
         // In doubt, the RST is not held against a request: docs/limitations.md.

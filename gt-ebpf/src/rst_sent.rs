@@ -12,7 +12,7 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use gt_common::{
-    connection::{How, Lane, Moment},
+    connection::{How, Lane},
     counters::RstSent,
     event::{Kind, STATE_NONE},
     owner::Slot,
@@ -131,7 +131,7 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
             return;
         }
         counted(connection.slot, connection.lane, why);
-        let mut moment = Moment::default();
+        let mut moment = teardown::nothing();
         let first =
             state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstSent, &mut moment);
         teardown::settle(connection, How::RstSent);

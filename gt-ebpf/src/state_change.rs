@@ -5,7 +5,7 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, ProbeContext},
 };
 use gt_common::{
-    connection::{How, LEFT, Moment},
+    connection::{How, LEFT},
     event::Kind,
 };
 
@@ -82,7 +82,7 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
     if tcp.is_null() {
         return;
     }
-    let mut moment = Moment::default();
+    let mut moment = teardown::nothing();
     let mut first = false;
     // The kernel skips a program that it has interrupted on the same CPU: a later change makes up for it.
     if new != ESTABLISHED && connection.flags & LEFT == 0 {

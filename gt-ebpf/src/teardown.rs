@@ -9,8 +9,24 @@ use crate::{
     connections::facts,
     cuts,
     layout::{limits, offset},
-    mem::Mem,
+    mem::{Mem, zero},
 };
+
+/// No teardown has been looked at.
+#[inline(always)]
+pub(crate) fn nothing() -> Moment {
+    let none = zero();
+    Moment {
+        unread: none,
+        unsent: none,
+        unacked: none,
+        has_read: none != 0,
+        wrote_since_read: none != 0,
+        read_to_sent: none,
+        since_sent: none,
+        since_read: none,
+    }
+}
 
 /// Judges the first teardown of a connection; whether this was it. Later ones change nothing. `Pending` is
 /// judged now and counted later, when it is known what it was.

@@ -84,7 +84,8 @@ impl Health {
     }
 
     /// Runs that the kernel skipped, since the program was already running on that CPU and had been interrupted
-    /// (`bpf_prog_active`); `None` where it does not tell (before 5.12).
+    /// (`bpf_prog_active`); `None` where it does not tell, or not of
+    /// all programs (see `counts_skipped_runs`).
     fn missed_runs(&self) -> Option<u64> {
         let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = None;

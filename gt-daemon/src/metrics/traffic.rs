@@ -172,11 +172,13 @@ impl Traffic {
 impl Scrape {
     /// A watched pod's counters exist at 0 from the moment it is watched.
     fn zero_cuts(&mut self, pod: &PodLabels) {
-        for how in How::ENDS {
-            self.cuts.entry(cut(pod, how as u8, Evidence::Socket as u8, HcState::Unknown as u8)).or_default();
-        }
-        for rst in [1, 2] {
-            self.resets.entry(reset(pod, rst, Evidence::Socket as u8, HcState::Unknown as u8)).or_default();
+        for evidence in Evidence::CUTS {
+            for how in How::ENDS {
+                self.cuts.entry(cut(pod, how as u8, evidence as u8, HcState::Unknown as u8)).or_default();
+            }
+            for rst in [1, 2] {
+                self.resets.entry(reset(pod, rst, evidence as u8, HcState::Unknown as u8)).or_default();
+            }
         }
     }
 

@@ -108,7 +108,7 @@ fn churn(backend: Backend, family: Family) -> Result<()> {
     pod.expect("gt_connections_adopted_total", &[], 0)?;
     consistent(&late, open)?;
     for daemon in [pod.daemon(), &late] {
-        for place in ["table", "kernel_read"] {
+        for place in ["connection_table", "kernel_read", "teardown"] {
             let lost = daemon.metrics()?.sum("gt_events_lost_total", &[("where", place)]);
             ensure!(lost.is_none_or(|lost| lost == 0), "lost at {place}: {lost:?}");
         }
