@@ -196,7 +196,7 @@ fn refuse_obstacles(support: &KernelSupport, attach: Attach) -> anyhow::Result<(
 
 /// Reads pods again and again, and checks the table now and then; on a thread of its own.
 fn watch(mut tracker: Tracker, health: &Health) {
-    let name = tracker.source.name();
+    let name = tracker.source();
     let mut last_fault = None;
     let mut first = true;
     let mut next_check = Instant::now() + CHECK;

@@ -14,6 +14,7 @@ use crate::{
     layout::offset,
     mem::{Mem, Probed, get},
     owner,
+    tcp_state::{CLOSE_WAIT, CLOSING, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, LISTEN},
 };
 
 /// Number of the pass that is running; written by the daemon.
@@ -24,14 +25,6 @@ static PASS: Array<u32> = Array::with_max_entries(1, 0);
 /// iterator shows listening sockets first (`tcp_seek_last_pos`, net/ipv4/tcp_ipv4.c).
 #[map]
 static LISTENING: LruHashMap<u64, u8> = LruHashMap::with_max_entries(8192, 0);
-
-const ESTABLISHED: u8 = 1;
-const FIN_WAIT1: u8 = 4;
-const FIN_WAIT2: u8 = 5;
-const CLOSE_WAIT: u8 = 8;
-const LAST_ACK: u8 = 9;
-const LISTEN: u8 = 10;
-const CLOSING: u8 = 11;
 
 /// `struct bpf_iter__tcp { struct bpf_iter_meta *meta; struct sock_common *sk_common; uid_t uid; }`,
 /// net/ipv4/tcp_ipv4.c, 5.9 to 6.18.

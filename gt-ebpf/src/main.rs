@@ -32,6 +32,7 @@ mod rst_received;
 mod rst_sent;
 mod socket_end;
 mod state_change;
+mod tcp_state;
 mod teardown;
 
 /// Some helpers are GPL only.

@@ -10,6 +10,7 @@ use gt_common::{
 use crate::{
     layout::{cgroup_owner, host_netns, offset},
     mem::{Mem, Probed, get},
+    tcp_state::{NEW_SYN_RECV, TIME_WAIT},
 };
 
 #[map]
@@ -18,11 +19,8 @@ static CGROUP_OWNER: HashMap<u64, Owner> = HashMap::with_max_entries(4 * DEFAULT
 #[map]
 static NETNS_OWNER: HashMap<u32, Owner> = HashMap::with_max_entries(DEFAULT_SLOTS, 0);
 
-/// `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV` (include/net/tcp_states.h): sockets that are only a `sock_common`.
-const TIME_WAIT: u8 = 6;
-const NEW_SYN_RECV: u8 = 12;
-
-/// Whether more than `sock_common` may be read from a socket in this state.
+/// Whether more than `sock_common` may be read from a socket in this state: TIME_WAIT and request sockets are
+/// nothing more.
 #[inline(always)]
 pub(crate) fn is_full_socket(state: u8) -> bool {
     state != TIME_WAIT && state != NEW_SYN_RECV

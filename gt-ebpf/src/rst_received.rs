@@ -23,15 +23,10 @@ use crate::{
     event::{self, About},
     layout::{offset, reset_has_packet},
     mem::{Mem, Probed, Typed, get},
-    owner, packet, teardown,
+    owner, packet,
+    tcp_state::{CLOSE, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, SYN_SENT},
+    teardown,
 };
-
-const ESTABLISHED: u8 = 1;
-const SYN_SENT: u8 = 2;
-const CLOSE: u8 = 7;
-
-const FIN_WAIT1: u8 = 4;
-const FIN_WAIT2: u8 = 5;
 
 /// Set in `sock.sk_shutdown` when the application no longer reads (include/net/sock.h).
 const RCV_SHUTDOWN: u8 = 1;

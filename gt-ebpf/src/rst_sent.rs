@@ -25,15 +25,10 @@ use crate::{
     event::{self, About},
     layout::offset,
     mem::{Mem, Probed, Typed},
-    owner, packet, rst_received, teardown,
+    owner, packet, rst_received,
+    tcp_state::{ESTABLISHED, LISTEN, NEW_SYN_RECV, SYN_RECV, SYN_SENT},
+    teardown,
 };
-
-/// States of include/net/tcp_states.h.
-const ESTABLISHED: u8 = 1;
-const SYN_SENT: u8 = 2;
-const SYN_RECV: u8 = 3;
-const LISTEN: u8 = 10;
-const NEW_SYN_RECV: u8 = 12;
 
 /// `void tcp_send_active_reset(struct sock *sk, gfp_t priority[, enum sk_rst_reason reason])`,
 /// net/ipv4/tcp_output.c, 5.10 (two arguments) to 6.18.

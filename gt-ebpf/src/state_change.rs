@@ -15,19 +15,12 @@ use crate::{
     event::{self, About},
     layout::offset,
     mem::{Mem, Probed, Typed},
-    owner, teardown,
+    owner,
+    tcp_state::{CLOSE, CLOSE_WAIT, CLOSING, ESTABLISHED, LAST_ACK, SYN_RECV, SYN_SENT},
+    teardown,
 };
 
 const IPPROTO_TCP: u16 = 6;
-
-/// States of include/net/tcp_states.h.
-const ESTABLISHED: u8 = 1;
-const SYN_SENT: u8 = 2;
-const SYN_RECV: u8 = 3;
-const CLOSE: u8 = 7;
-const CLOSE_WAIT: u8 = 8;
-const LAST_ACK: u8 = 9;
-const CLOSING: u8 = 11;
 
 /// `void tcp_set_state(struct sock *sk, int state)`, net/ipv4/tcp.c, 5.10 to 6.18. Entered before the state
 /// is stored.

@@ -28,8 +28,8 @@ use crate::{
     probes::{ProbeError, Probes, adopt::AdoptError, maps::Maps},
 };
 
-/// What a tracker works with.
-pub struct Tracker {
+/// What a tracker is told once.
+pub struct Settings {
     pub source: Source,
     /// Watch only pods with a container of this name.
     pub container: Option<String>,
@@ -42,11 +42,16 @@ pub struct Tracker {
     pub host_netns: Netns,
     /// How long a pod that is gone keeps its series: the last RST comes after the pod, the scrape later still.
     pub retain: Duration,
+}
+
+/// Follows the pods of this node.
+pub struct Tracker {
+    settings: Settings,
     /// Where each round's result is published.
-    pub owners: Arc<Owners>,
-    pub maps: Arc<Maps>,
+    owners: Arc<Owners>,
+    maps: Arc<Maps>,
     /// For the connections that are there before their pod is watched.
-    pub probes: Arc<Mutex<Probes>>,
+    probes: Arc<Mutex<Probes>>,
     state: State,
 }
 
@@ -73,50 +78,24 @@ pub enum TrackError {
     Probe(#[from] ProbeError),
 }
 
-/// A tracker before its first round.
-pub struct Settings {
-    pub source: Source,
-    pub container: Option<String>,
-    pub ports: Vec<(u16, Class)>,
-    pub state_events: bool,
-    pub cgroups: Cgroups,
-    pub proc: PathBuf,
-    pub host_netns: Netns,
-    pub retain: Duration,
-}
-
 impl Tracker {
     /// Nothing is watched yet.
     #[must_use]
     pub fn new(settings: Settings, owners: Arc<Owners>, maps: Arc<Maps>, probes: Arc<Mutex<Probes>>) -> Self {
-        let Settings { source, container, ports, state_events, cgroups, proc, host_netns, retain } = settings;
         let state = State {
             watched: BTreeMap::new(),
             free: FreeSlots::new(maps.slots()),
             refused: BTreeSet::new(),
             retired: BTreeMap::new(),
         };
-        Self {
-            source,
-            container,
-            ports,
-            state_events,
-            cgroups,
-            proc,
-            host_netns,
-            retain,
-            owners,
-            maps,
-            probes,
-            state,
-        }
+        Self { settings, owners, maps, probes, state }
     }
 
     /// Brings owners and maps in step with the source; `now` decides what has been gone long enough. A pod
     /// that cannot be watched is told in the log and does not keep the others from it.
     pub fn round(&mut self, now: Instant) -> Result<(), TrackError> {
-        let pods = self.source.pods(self.container.as_deref())?;
-        let dirs = PodDirs::scan(&self.cgroups.trees);
+        let pods = self.settings.source.pods(self.settings.container.as_deref())?;
+        let dirs = PodDirs::scan(&self.settings.cgroups.trees);
         let named: BTreeSet<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
         for pod in pods {
             let name = format!("{}/{}", pod.namespace, pod.name);
@@ -127,6 +106,12 @@ impl Tracker {
         let forgotten = self.forget(&named, &dirs, now);
         self.publish();
         Ok(forgotten?)
+    }
+
+    /// Name of the source of pods.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        self.settings.source.name()
     }
 
     /// How many pods are watched now.
@@ -187,13 +172,13 @@ impl Tracker {
 
     /// Tells the kernel programs a pod's ports and protocol; connections that are open keep what they have.
     fn tell(&self, watched: &mut Watched, pod: &Pod) -> Result<(), ProbeError> {
-        let interest = u8::from(self.state_events);
+        let interest = u8::from(self.settings.state_events);
         let facts = PodFacts { protocol: declared(pod.protocol), interest, ..PodFacts::default() };
         self.maps.tell(watched.slot, facts)?;
         for port in std::mem::take(&mut watched.ports) {
             self.maps.declass(watched.slot, port)?;
         }
-        for (port, class) in self.ports.iter().chain(&pod.ports) {
+        for (port, class) in self.settings.ports.iter().chain(&pod.ports) {
             let lane = match class {
                 Class::Health => Lane::Health,
                 Class::Admin => Lane::Admin,
@@ -247,6 +232,7 @@ impl Tracker {
     fn places(&self, pod: &Pod, dirs: &PodDirs) -> Vec<PathBuf> {
         match &pod.cgroup {
             Some(given) => self
+                .settings
                 .cgroups
                 .trees
                 .iter()
@@ -259,7 +245,7 @@ impl Tracker {
 
     /// Containers get slots of their own only where a socket's cgroup tells them apart.
     fn name_containers(&mut self, watched: &mut Watched, pod: &Pod, places: &[PathBuf]) {
-        if self.cgroups.mode != Mode::Unified || places.is_empty() {
+        if self.settings.cgroups.mode != Mode::Unified || places.is_empty() {
             return;
         }
         for container in &pod.containers {
@@ -287,7 +273,7 @@ impl Tracker {
         places: &[PathBuf],
         now: Instant,
     ) -> Result<bool, ProbeError> {
-        if self.cgroups.mode != Mode::Unified {
+        if self.settings.cgroups.mode != Mode::Unified {
             return Ok(false);
         }
         let mut found = BTreeMap::new();
@@ -305,7 +291,7 @@ impl Tracker {
         let mut over = Vec::new();
         for (id, owned) in watched.cgroups.iter_mut().filter(|(id, _)| !found.contains_key(id)) {
             let since = *owned.gone.get_or_insert(now);
-            if now.duration_since(since) >= self.retain {
+            if now.duration_since(since) >= self.settings.retain {
                 over.push(*id);
             }
         }
@@ -331,10 +317,9 @@ impl Tracker {
         let id = container_id(name);
         let container = watched.pod.containers.iter().find(|container| {
             let by_id = id.is_some() && container.id.as_deref() == id;
-            let by_path = container
-                .cgroup
-                .as_ref()
-                .is_some_and(|given| self.cgroups.trees.iter().any(|tree| below(tree, given) == directory));
+            let by_path = container.cgroup.as_ref().is_some_and(|given| {
+                self.settings.cgroups.trees.iter().any(|tree| below(tree, given) == directory)
+            });
             by_id || by_path
         })?;
         watched.containers.get(&container.name).copied()
@@ -349,16 +334,16 @@ impl Tracker {
         pod: &Pod,
         places: &[PathBuf],
     ) -> Result<bool, ProbeError> {
-        let host = self.host_netns.inode();
+        let host = self.settings.host_netns.inode();
         let found = match &pod.netns {
             Some(path) => Netns::open(path).ok(),
-            None => Netns::of_cgroups(places, &self.proc, host),
+            None => Netns::of_cgroups(places, &self.settings.proc, host),
         };
         let Some(netns) = found else { return Ok(false) };
         if netns.inode() == host {
             if watched.netns.is_none() && !watched.host_network {
                 watched.host_network = true;
-                if self.cgroups.mode != Mode::Unified {
+                if self.settings.cgroups.mode != Mode::Unified {
                     warn!(
                         pod = pod.name,
                         namespace = pod.namespace,
@@ -391,7 +376,7 @@ impl Tracker {
     fn adopt(&self, watched: &Watched, place: Place) {
         let netns = match place {
             Place::OwnNamespace => watched.netns.as_ref(),
-            Place::Host => Some(&self.host_netns),
+            Place::Host => Some(&self.settings.host_netns),
         };
         let Some(netns) = netns else { return };
         let slots = BTreeSet::from([watched.slot]);
@@ -431,8 +416,8 @@ impl Tracker {
                 }
             }
         }
-        if self.cgroups.mode == Mode::Unified && !in_hosts_network.is_empty() {
-            removed += self.reconcile(&self.host_netns, &in_hosts_network)?;
+        if self.settings.cgroups.mode == Mode::Unified && !in_hosts_network.is_empty() {
+            removed += self.reconcile(&self.settings.host_netns, &in_hosts_network)?;
         }
         Ok(removed)
     }
@@ -444,12 +429,12 @@ impl Tracker {
             let gone_for = now.duration_since(*watched.gone.get_or_insert(now));
             // Deleted by force, a pod's processes may outlive it: as long as its cgroup is there, so may they.
             let empty = dirs.of(uid).is_empty();
-            if (empty && gone_for >= NETNS_GRACE || gone_for >= self.retain)
+            if (empty && gone_for >= NETNS_GRACE || gone_for >= self.settings.retain)
                 && let Some(netns) = watched.netns.take()
             {
                 self.maps.disown_namespace(netns.inode(), watched.slot)?;
             }
-            if gone_for >= self.retain {
+            if gone_for >= self.settings.retain {
                 over.push(uid.clone());
             }
         }

@@ -55,3 +55,10 @@ pub fn is_reset(stream: &mut TcpStream) -> Result<()> {
         other => anyhow::bail!("expected a reset, got {other:?}"),
     }
 }
+
+/// Waits until the other side has closed.
+pub fn ended(stream: &TcpStream) -> Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    ensure!(stream.peek(&mut [0]).context("the other side does not close")? == 0, "more to read");
+    Ok(())
+}

@@ -1,13 +1,14 @@
 //! Start and stop: nothing is left in the kernel, and every hook is shown.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use xtask::sandbox::eventually;
 
 use crate::{
     Case, Skip,
-    daemon::{Backend, Daemon, doctor, get},
+    daemon::{Backend, Daemon, Shared, doctor, get},
+    scene::{Family, Scene},
 };
 
 pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
@@ -17,6 +18,7 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
         Case::new(name("stops_cleanly"), skip.clone(), move || stops_cleanly(backend)),
         Case::new(name("shows_itself"), skip.clone(), move || shows_itself(backend)),
         Case::new(name("a_fifo_holds_nothing_up"), skip.clone(), move || fifo(backend)),
+        Case::new(name("state_changes_as_events"), skip.clone(), move || state_events(backend)),
         Case::new(name("a_log_that_cannot_be_written"), skip, move || full_log(backend)),
     ]
 }
@@ -98,5 +100,29 @@ fn full_log(backend: Backend) -> Result<()> {
     process.signal(nix::sys::signal::Signal::SIGTERM)?;
     let status = process.wait(Duration::from_secs(10))?;
     ensure!(status.is_some_and(|status| status.success()), "{status:?}");
+    Ok(())
+}
+
+/// State changes are events where they are wanted, and only there: from SYN_RECV (3) to ESTABLISHED (1), to
+/// CLOSE_WAIT (8) as the teardown, to LAST_ACK (9), to CLOSE (7).
+fn state_events(backend: Backend) -> Result<()> {
+    let wanted = Arc::new(Shared::start(backend, &["--state-events"])?);
+    for (daemon, expected) in [(wanted, true), (Shared::of(backend)?, false)] {
+        let scene = Scene::new(&daemon, Family::V4)?;
+        let listener = scene.listen_in_pod()?;
+        let peer = scene.dial_pod(listener.local_addr()?.port())??;
+        let pod = crate::conversation::accept(&listener)?;
+        drop(peer);
+        crate::conversation::ended(&pod)?;
+        drop(pod);
+        scene.watched.expect("gt_connections_closed_total", &[], 1)?;
+        let log = eventually("the teardown in the log", Duration::from_secs(5), || {
+            let log = daemon.daemon.log();
+            let changed =
+                !expected || ["State(3, 1)", "State(8, 9)", "State(9, 7)"].iter().all(|c| log.contains(c));
+            (changed && log.contains("how=FinReceived")).then_some(log)
+        })?;
+        ensure!(expected || !log.contains("State("), "state changes that nobody wants");
+    }
     Ok(())
 }
