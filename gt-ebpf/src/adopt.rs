@@ -7,7 +7,7 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, LruHashMap},
 };
-use gt_common::connection::listen_key;
+use gt_common::connection::{How, listen_key};
 
 use crate::{
     connections::{self, Direction},
@@ -56,9 +56,11 @@ fn visit(sk: *const u8) {
         let _an_old_entry_may_go = LISTENING.insert(listen_key(netns, port), 1, 0);
         return;
     }
-    let left = match state {
-        ESTABLISHED => false,
-        FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT | LAST_ACK | CLOSING => true,
+    // Those that are ending had their teardown before; it was not seen, and is not judged.
+    let how = match state {
+        ESTABLISHED => How::None,
+        CLOSE_WAIT | LAST_ACK => How::FinReceived,
+        FIN_WAIT1 | FIN_WAIT2 | CLOSING => How::FinSent,
         _ => return,
     };
     let pass = PASS.get(0).copied().unwrap_or(0);
@@ -67,7 +69,7 @@ fn visit(sk: *const u8) {
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
-    connections::adopt(sk, owner, direction(sk, netns, port), left, pass);
+    connections::adopt(sk, owner, direction(sk, netns, port), how, pass);
 }
 
 /// Who dialled, as far as it can be told afterwards. A listener on the port tells; one that drains has closed

@@ -6,7 +6,7 @@ use aya_ebpf::{
     maps::{Array, HashMap},
 };
 use gt_common::{
-    connection::{CLOSED, Connection, LEFT, Lane, PodFacts, Protocol, port_key},
+    connection::{ADOPTED, CLOSED, Connection, How, LEFT, Lane, PodFacts, Protocol, port_key},
     layout::ABSENT,
     owner::{DEFAULT_SLOTS, Owner, Slot},
 };
@@ -138,16 +138,18 @@ pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, directi
 
 /// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
 #[inline(always)]
-pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, left: bool, pass: u32) {
+pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How, pass: u32) {
     const FULL: i64 = -7;
 
     let lane = lane::<Probed>(sk, owner.pod, direction);
     let declared = facts(owner.pod).protocol;
     // What was read before is not known: only a declaration tells the protocol.
     let protocol = if declared == Protocol::Unread as u8 { Protocol::Unseen as u8 } else { declared };
-    let flags = gt_common::connection::ADOPTED | if left { LEFT } else { 0 };
+    let left = how as u8 != How::None as u8;
+    let flags = ADOPTED | if left { LEFT } else { 0 };
     let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags);
     connection.seen = pass;
+    connection.how = how as u8;
     match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {
         Ok(()) => {
             count(owner.slot, lane as u8, |counters| &mut counters.adopted);

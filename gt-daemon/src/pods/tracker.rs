@@ -223,7 +223,10 @@ impl Tracker {
         };
         self.state.refused.remove(&pod.uid);
         let mut watched = Watched::new(pod.clone(), slot);
-        self.tell(&mut watched, pod)?;
+        if let Err(error) = self.tell(&mut watched, pod) {
+            self.state.free.give_back(slot);
+            return Err(error);
+        }
         info!(pod = pod.name, namespace = pod.namespace, uid = pod.uid, slot, "watching pod");
         Ok(Some(watched))
     }
