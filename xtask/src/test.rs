@@ -36,6 +36,9 @@ const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Emulation is slow, and a guest is for what cannot be had here: kprobes and unified cgroups.
 const HERE_ONLY: [&str; 4] = ["btf::rst", "btf::conversations", "btf::churn", "btf::alarms"];
 
+/// A guest is ten times slower than the machine it runs on.
+const GUEST_LIMIT: Duration = Duration::from_secs(25 * 60);
+
 /// The guest's kernel whose tests belong to every run.
 const GUEST: &str = "6.1";
 
@@ -160,7 +163,7 @@ fn guests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
     let guest = vm::Guest { daemon, kernel_tests, filter: None, skip: &HERE_ONLY };
     let mut all = Ended::ok();
     for kernel in vm::select(GUEST)? {
-        let report = vm::boot(kernel, &guest, TEST_LIMIT)?;
+        let report = vm::boot(kernel, &guest, GUEST_LIMIT)?;
         all = coverage.add(&format!("vm-{}", kernel.name), report);
     }
     Ok(all)

@@ -24,7 +24,7 @@ pub use initramfs::Guest;
 use kernels::{KERNELS, Kernel};
 
 /// From outside: a guest that hangs cannot be asked to stop.
-const LIMIT: Duration = Duration::from_secs(15 * 60);
+const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// What `cargo xtask vm-test` was told.
 #[derive(Debug, clap::Args)]
