@@ -19,7 +19,7 @@ use std::{
     fs::File,
     io::{self, Read as _},
     os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use nix::libc::O_NONBLOCK;
@@ -101,6 +101,14 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
                 return Err(StaticFileError::Malformed { file: file.to_owned(), message });
             }
         }
+        let containers = entry.container.iter().map(|container| &container.cgroup);
+        for path in entry.cgroup.iter().chain(containers) {
+            let leads_out = path.components().any(|part| part == Component::ParentDir);
+            if leads_out || path.components().all(|part| part == Component::RootDir) {
+                let message = format!("cgroup {path:?} is the root, or leads out by ..; name the pod's own");
+                return Err(StaticFileError::Malformed { file: file.to_owned(), message });
+            }
+        }
         if pods.iter().any(|pod| pod.uid == uid) {
             return Err(StaticFileError::Twice { file: file.to_owned(), uid });
         }
@@ -164,6 +172,8 @@ mod tests {
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroop='x'\n", "cgroop"),
             ("[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nprotocol='spdy'", "spdy"),
             ("[[pod]]\nnamespace=''\nname='b'\nnetns='x'", "namespace"),
+            ("[[pod]]\nnamespace='a'\nname='b'\ncgroup='/'", "cgroup"),
+            ("[[pod]]\nnamespace='a'\nname='b'\ncgroup='x/../..'", "cgroup"),
             ("not toml", "expected"),
             (
                 "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\n[[pod]]\nnamespace='a'\nname='b'\nnetns='y'",

@@ -97,6 +97,11 @@ impl Tracker {
         let pods = self.settings.source.pods(self.settings.container.as_deref())?;
         let dirs = PodDirs::scan(&self.settings.cgroups.trees);
         let named: BTreeSet<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        for (uid, watched) in &mut self.state.watched {
+            if !named.contains(uid) {
+                watched.gone.get_or_insert(now);
+            }
+        }
         for pod in pods {
             let name = format!("{}/{}", pod.namespace, pod.name);
             if let Err(error) = self.see(pod, &dirs, now) {
@@ -339,7 +344,26 @@ impl Tracker {
     ) -> Result<bool, ProbeError> {
         let host = self.settings.host_netns.inode();
         let found = match &pod.netns {
-            Some(path) => Netns::open(path).ok(),
+            Some(path) => {
+                let opened = Netns::open(path);
+                // A path that is not there yet is waited for; any other fault is told, once.
+                let fault = match &opened {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => Some(error.to_string()),
+                    _ => None,
+                };
+                if let Some(fault) = fault
+                    && watched.fault.as_ref() != Some(&fault)
+                {
+                    warn!(
+                        pod = pod.name,
+                        namespace = pod.namespace,
+                        "no series: cannot use the network namespace {}: {fault}",
+                        path.display()
+                    );
+                    watched.fault = Some(fault);
+                }
+                opened.ok()
+            }
             None => Netns::of_cgroups(places, &self.settings.proc, host),
         };
         let Some(netns) = found else { return Ok(false) };
@@ -360,6 +384,24 @@ impl Tracker {
         if watched.netns.as_ref().is_some_and(|known| known.inode() == netns.inode()) {
             return Ok(false);
         }
+        // Two pods cannot be told apart in one namespace: the first keeps it until it is gone.
+        let holder = self.state.watched.values().find(|other| {
+            other.gone.is_none() && other.netns.as_ref().is_some_and(|held| held.inode() == netns.inode())
+        });
+        if let Some(holder) = holder {
+            let fault = format!("{}/{} has it", holder.pod.namespace, holder.pod.name);
+            if watched.fault.as_ref() != Some(&fault) {
+                warn!(
+                    pod = pod.name,
+                    namespace = pod.namespace,
+                    netns = netns.inode(),
+                    "no counts by this network namespace: {fault}"
+                );
+                watched.fault = Some(fault);
+            }
+            return Ok(false);
+        }
+        watched.fault = None;
         watched.host_network = false;
         watched.had_netns = true;
         self.maps.own_namespace(netns.inode(), Owner { slot: watched.slot, pod: watched.slot })?;

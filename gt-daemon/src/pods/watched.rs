@@ -37,6 +37,8 @@ pub(super) struct Watched {
     pub(super) host_network: bool,
     /// Whether a namespace of its own was ever found: its counts stay known when the pod is gone.
     pub(super) had_netns: bool,
+    /// Why its network namespace cannot be used, as it was last told.
+    pub(super) fault: Option<String>,
     /// Ports the kernel programs were told of.
     pub(super) ports: BTreeSet<u16>,
     /// Since when the source no longer names the pod.
@@ -54,6 +56,7 @@ impl Watched {
             netns: None,
             host_network: false,
             had_netns: false,
+            fault: None,
             ports: BTreeSet::new(),
             gone: None,
         }

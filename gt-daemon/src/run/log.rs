@@ -54,6 +54,7 @@ fn tell(observed: &Observed, owners: &Owners, hz: u32) {
     }
     let owner = owners.by_slot(*slot);
     let pod = owner.as_ref().map(|owner| owner.name.pod.as_str());
+    let namespace = owner.as_ref().map(|owner| owner.name.namespace.as_str());
     match connection {
         Some(known) if *first => {
             let ms = |jiffies: u32| u64::from(jiffies) * 1000 / u64::from(hz.max(1));
@@ -63,16 +64,16 @@ fn tell(observed: &Observed, owners: &Owners, hz: u32) {
                 known;
             if cut {
                 info!(
-                    pod, ?how, ?phase, ?hc, %local, %remote, read_ms, sent_ms, unread, unsent, unacked, received,
+                    pod, namespace, ?how, ?phase, ?hc, %local, %remote, read_ms, sent_ms, unread, unsent, unacked, received,
                     sent, "cut: a connection ended with a request in flight"
                 );
             } else {
                 debug!(
-                    pod, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_ms, sent_ms,
+                    pod, namespace, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_ms, sent_ms,
                     unread, unsent, unacked, received, sent, "teardown"
                 );
             }
         }
-        _ => debug!(pod, ?what, ?lane, %local, %remote, time_ns, "event"),
+        _ => debug!(pod, namespace, ?what, ?lane, %local, %remote, time_ns, "event"),
     }
 }

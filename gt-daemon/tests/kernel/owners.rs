@@ -29,6 +29,7 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
         Case::new(name("a_namespace_made_anew"), skip.clone(), move || made_anew(backend)),
         Case::new(name("a_runtime_in_the_hosts_namespace"), skip.clone(), move || runtime_first(backend)),
         Case::new(name("a_uid_replaced_in_the_same_namespace"), skip.clone(), move || replaced(backend)),
+        Case::new(name("two_pods_in_one_namespace"), skip.clone(), move || shared_namespace(backend)),
         Case::new(name("nothing_found_is_not_zero"), skip, move || nothing_found(backend)),
     ]
 }
@@ -188,4 +189,25 @@ fn nothing_found(backend: Backend) -> Result<()> {
     })?;
     ensure!(lost.find("gt_connections_opened_total", &[])?.is_none(), "unknown is not zero");
     Ok(())
+}
+
+/// Two pods that name the same namespace: the first keeps it, the second is told and has no series.
+fn shared_namespace(backend: Backend) -> Result<()> {
+    let shared = Shared::of(backend)?;
+    let netns = Netns::create(&format!("gt-test-{}-shared", std::process::id()))?;
+    let place = format!("netns = \"{}\"", netns.path().display());
+    let first = shared.watch("shared-first", &place)?;
+    let second = shared.watch_unattributed("shared-second", &place)?;
+    refuse(&netns, 3)?;
+    first.expect("gt_rst_total", &[("reason", "refused")], 3)?;
+    ensure!(second.find("gt_rst_total", &[])?.is_none(), "the second pod counts too");
+    ensure!(
+        shared.daemon.log().matches("test/shared-first has it").count() == 1,
+        "told not once:\n{}",
+        shared.daemon.log()
+    );
+    drop(second);
+    std::thread::sleep(Duration::from_millis(1200));
+    refuse(&netns, 2)?;
+    first.expect("gt_rst_total", &[("reason", "refused")], 5)
 }

@@ -159,7 +159,7 @@ on one hook run one after the other, so gt's are first in half of the rounds.
 
 With gt-daemon : without, in turns, each pair a ratio; the median of the pairs, and the least and the most:
 
-**{rate}**, goal: at least {LEAST_RATE}
+{rate}, goal: at least {LEAST_RATE}
 
 The load is the same, without an RST and without the statistics. The server's namespace is watched, the clients'
 is not; all connections are of user traffic, and the daemon reads every event.
@@ -189,7 +189,7 @@ mod tests {
         let text = markdown(&results(), &machine);
         assert!(text.contains("| 251 (250 to 252) **missed** | 250 | did not run | 120 | 9.0 |"), "{text}");
         assert!(text.contains("kernel 6.1, 2 x x, 99 % idle before the run, 1 other"));
-        assert!(text.contains("**0.980 (0.980 to 0.980 in 1 pairs)**"));
+        assert!(text.contains("\n0.980 (0.980 to 0.980 in 1 pairs), goal"));
         assert!(table(&results()).contains("goals missed:\n- state_change on t takes 251 ns"));
         let json: serde_json::Value = serde_json::from_str(&json(&results(), &machine)).unwrap();
         assert_eq!(json["hooks"][0]["watched"]["reached"], false);
