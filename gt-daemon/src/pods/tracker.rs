@@ -470,8 +470,9 @@ impl Tracker {
     /// Pods the source no longer names stay for the retention time, then everything of theirs goes.
     fn forget(&mut self, named: &BTreeSet<String>, dirs: &PodDirs, now: Instant) -> Result<(), ProbeError> {
         let mut over = Vec::new();
-        for (uid, watched) in self.state.watched.iter_mut().filter(|(uid, _)| !named.contains(*uid)) {
-            let gone_for = now.duration_since(*watched.gone.get_or_insert(now));
+        for (uid, watched) in &mut self.state.watched {
+            let Some(since) = watched.gone else { continue };
+            let gone_for = now.duration_since(since);
             // Deleted by force, a pod's processes may outlive it: as long as its cgroup is there, so may they.
             let empty = dirs.of(uid).is_empty();
             if (empty && gone_for >= NETNS_GRACE || gone_for >= self.settings.retain)
@@ -502,11 +503,12 @@ impl Tracker {
             self.maps.declass(watched.slot, *port)?;
         }
         let owners: Vec<_> = watched.owners().collect();
+        let cuts = self.maps.cuts()?;
         for owner in &owners {
             let retired = self.state.retired.entry(owner.name.clone()).or_default();
             retired.counters.add(&self.maps.counters(owner.slot)?);
-            for (key, count) in self.maps.cuts()?.into_iter().filter(|(key, _)| key.slot == owner.slot) {
-                *retired.cuts.entry(CutKey { slot: 0, ..key }).or_default() += count;
+            for (key, count) in cuts.iter().filter(|(key, _)| key.slot == owner.slot) {
+                *retired.cuts.entry(CutKey { slot: 0, ..*key }).or_default() += count;
             }
         }
         let slots: Vec<_> = owners.iter().map(|owner| owner.slot).collect();
