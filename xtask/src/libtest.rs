@@ -21,6 +21,9 @@ pub struct Counts {
     pub skipped: usize,
 }
 
+/// Characters kept of a failed test's message.
+const SAID: usize = 600;
+
 /// Everything a test binary said.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -28,7 +31,11 @@ pub struct Report {
     pub tests: BTreeMap<String, Outcome>,
     /// What the binaries themselves counted; without a `test result:` line there is nothing.
     pub counted: Option<Counts>,
+    /// What failed tests said, by name; cut short.
+    pub said: BTreeMap<String, String>,
     skips: BTreeMap<String, String>,
+    /// The failed test whose message is being read.
+    failure: Option<String>,
     /// A test whose line has begun and whose outcome has not come yet.
     running: Option<String>,
 }
@@ -37,13 +44,25 @@ impl Report {
     /// Takes in the next line.
     pub fn line(&mut self, line: &str) {
         let line = line.trim_end();
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" ----")) {
+            self.failure = Some(name.trim_end_matches(" stdout").to_owned());
+            return;
+        }
         if let Some((_, skip)) = line.split_once("skipped: ")
             && let Some((name, reason)) = skip.split_once(": ")
         {
             self.skips.insert(name.to_owned(), reason.to_owned());
         }
         if let Some(result) = line.strip_prefix("test result: ") {
+            self.failure = None;
             self.result(result);
+        } else if line == "failures:" {
+            self.failure = None;
+        } else if let Some(name) = &self.failure {
+            let said = self.said.entry(name.clone()).or_default();
+            if !line.is_empty() && said.chars().count() < SAID {
+                *said = format!("{said} {line}").trim_start().chars().take(SAID).collect();
+            }
         } else if let Some((name, rest)) =
             line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
         {
@@ -76,6 +95,13 @@ impl Report {
     /// The names of the failed tests.
     pub fn failed(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().filter(|(_, outcome)| **outcome == Outcome::Failed).map(|(name, _)| name.as_str())
+    }
+
+    /// The failed tests with what they said, a line each.
+    #[must_use]
+    pub fn failures(&self, environment: &str) -> String {
+        let said = |name| self.said.get(name).map_or("it ended without a word", String::as_str);
+        self.failed().map(|name| format!("failed in {environment}: {name}: {}\n", said(name))).collect()
     }
 
     fn begin(&mut self, name: &str) {
@@ -137,6 +163,18 @@ mod tests {
         assert_eq!(report.tests["d"], Outcome::Skipped("no root".to_owned()));
         assert_eq!(report.counted, Some(Counts { passed: 1, failed: 1, skipped: 1 }));
         assert_eq!(report.failed().collect::<Vec<_>>(), ["b::c"]);
+    }
+
+    /// Exercises the list of failures at the end, so that each test's message is kept, and only its own.
+    #[test]
+    fn messages_of_failed_tests() {
+        let report = read(
+            "test a ... FAILED\ntest b ... FAILED\n\nfailures:\n\n---- a ----\nleft: 1\n right: 2\n\n\
+             ---- b stdout ----\nno\n\nfailures:\n    a\n    b\n\ntest result: FAILED. 0 passed; 2 failed\n",
+        );
+        assert_eq!(report.said["a"], "left: 1  right: 2");
+        assert_eq!(report.said["b"], "no");
+        assert_eq!(report.failed().collect::<Vec<_>>(), ["a", "b"]);
     }
 
     /// Exercises a skip inside a running test so that its `ok` is not counted as a pass.

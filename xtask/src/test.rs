@@ -59,7 +59,8 @@ pub fn run() -> ExitCode {
         Ok(Ended::ok())
     });
     let mut coverage = Coverage::default();
-    overview.step("unit tests", || unit_tests(need(built.as_ref())?));
+    let mut units = Report::default();
+    overview.step("unit tests", || unit_tests(need(built.as_ref())?, &mut units));
     overview.step("kernel tests here", || kernel_tests(need(built.as_ref())?, &mut coverage));
     overview.step("kernel tests in VMs", || guests(need(built.as_ref())?, &mut coverage));
     if built.is_some() {
@@ -69,7 +70,9 @@ pub fn run() -> ExitCode {
     overview.step("advisories", advisories);
 
     print!("{}", coverage.lists());
-    print!("{overview}");
+    print!("{}", overview.table());
+    print!("{}{}", units.failures("unit tests"), coverage.failures());
+    println!("{overview}");
     if overview.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -114,17 +117,17 @@ fn clippy_ebpf() -> Result<Ended> {
 }
 
 /// Everything but the kernel tests; needs no root and looks at no kernel.
-fn unit_tests(built: &Artifacts) -> Result<Ended> {
+fn unit_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     let mut args = vec!["--lib", "--bins"];
     for test in &built.integration_tests {
         args.extend(["--test", test]);
     }
-    let mut report = Report::default();
     let end = stream(cargo::static_cargo("test", &args), BUILD_LIMIT, |line| {
         println!("{line}");
         report.line(line);
     })?;
-    let counts = report.finish().counted.unwrap_or_default();
+    *report = std::mem::take(report).finish();
+    let counts = report.counted.unwrap_or_default();
     if !end.success() && counts.failed == 0 {
         bail!("`cargo test` ended with {end}, and no test says why: see above");
     }

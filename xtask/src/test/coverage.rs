@@ -11,7 +11,7 @@ use crate::libtest::{Counts, Outcome, Report};
 /// The reports of all environments, in the order they came.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    environments: Vec<(String, BTreeMap<String, Outcome>)>,
+    environments: Vec<(String, Report)>,
 }
 
 impl Coverage {
@@ -19,14 +19,14 @@ impl Coverage {
     pub(super) fn add(&mut self, environment: &str, report: Report) -> Ended {
         let mut counts = Counts::default();
         report.tests.values().for_each(|outcome| count(&mut counts, outcome));
-        self.environments.push((environment.to_owned(), report.tests));
+        self.environments.push((environment.to_owned(), report));
         Ended::counted_elsewhere(counts)
     }
 
     /// Each test once: failed where it failed anywhere or ran nowhere, else passed.
     pub(super) fn judge(&self) -> Result<Ended> {
         let mut tests: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
-        for (name, outcome) in self.environments.iter().flat_map(|(_, tests)| tests) {
+        for (name, outcome) in self.environments.iter().flat_map(|(_, report)| &report.tests) {
             tests.entry(name).or_default().push(outcome);
         }
         if tests.is_empty() {
@@ -46,10 +46,15 @@ impl Coverage {
         Ok(Ended::counted(counts))
     }
 
+    /// What failed and what it said, by environment: the last lines of a long run are often all that is kept.
+    pub(super) fn failures(&self) -> String {
+        self.environments.iter().map(|(environment, report)| report.failures(environment)).collect()
+    }
+
     /// What ran and what was skipped, by environment.
     pub(super) fn lists(&self) -> String {
         let mut text = String::new();
-        for (environment, tests) in &self.environments {
+        for (environment, Report { tests, .. }) in &self.environments {
             let ran: Vec<_> = tests
                 .iter()
                 .filter(|(_, outcome)| !matches!(outcome, Outcome::Skipped(_)))
@@ -107,6 +112,7 @@ mod tests {
         coverage.add("host", report("test a ... FAILED\n"));
         coverage.add("vm-6.1", report("test a ... ok\n"));
         assert_eq!(coverage.judge().unwrap().to_string(), "0 ok, 1 bad, 0 left out");
+        assert_eq!(coverage.failures(), "failed in host: a: it ended without a word\n");
         assert!(Coverage::default().judge().is_err());
     }
 }
