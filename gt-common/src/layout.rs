@@ -53,6 +53,8 @@ pub struct KernelLayout {
     pub tcp_snd_nxt: u32,
     /// `tcp_sock.lsndtime`, u32, low bits of `jiffies` when data was last sent.
     pub tcp_lsndtime: u32,
+    /// `tcp_sock.tcp_clock_cache`, u64, `ktime_get_ns()` when the last packet was processed or sent.
+    pub tcp_clock_cache: u32,
     /// `tcp_sock.bytes_received`, u64.
     pub tcp_bytes_received: u32,
     /// `tcp_sock.bytes_sent`, u64, retransmissions included.
@@ -107,6 +109,7 @@ impl KernelLayout {
         tcp_snd_una: ABSENT,
         tcp_snd_nxt: ABSENT,
         tcp_lsndtime: ABSENT,
+        tcp_clock_cache: ABSENT,
         tcp_bytes_received: ABSENT,
         tcp_bytes_sent: ABSENT,
         net_inum: ABSENT,
@@ -125,5 +128,5 @@ impl KernelLayout {
     };
 }
 
-const _: () = assert!(size_of::<KernelLayout>() == 34 * 4);
+const _: () = assert!(size_of::<KernelLayout>() == 35 * 4);
 crate::pod!(KernelLayout);

@@ -64,12 +64,12 @@ fn visit(sk: *const u8) {
         _ => return,
     };
     let pass = PASS.get(0).copied().unwrap_or(0);
-    if let Some(connection) = connections::find(sk) {
+    if let Some(connection) = connections::find::<Probed>(sk) {
         connection.seen = pass;
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
-    connections::adopt(sk, owner, direction(sk, netns, port), how, pass);
+    connections::adopt(sk, owner, direction(sk, netns, port), how, pass, netns);
 }
 
 /// Who dialled, as far as it can be told afterwards. A listener on the port tells; one that drains has closed

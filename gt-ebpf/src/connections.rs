@@ -16,6 +16,7 @@ use crate::{
     event::AF_INET6,
     layout::offset,
     mem::{Mem, Probed, zero},
+    owner,
 };
 
 #[map]
@@ -31,10 +32,34 @@ static PODS: Array<PodFacts> = Array::with_max_entries(DEFAULT_SLOTS, 0);
 /// Insert only what is not there (include/uapi/linux/bpf.h).
 const BPF_NOEXIST: u64 = 1;
 
-/// A connection of a watched pod; a miss costs one look-up.
+/// Whether a connection of a namespace was ever entered, by the low bits of the namespace's inode number: most
+/// sockets of a node are in namespaces that never were watched, and need no look-up.
+#[map]
+static ENTERED: Array<u64> = Array::with_max_entries(ENTERED_SIZE, 0);
+
+/// Namespaces get the lowest number that is free, so few share their low bits.
+const ENTERED_SIZE: u32 = 4096;
+
+/// A connection of a watched pod; a miss costs at most one look-up.
 #[inline(always)]
-pub(crate) fn find(sk: *const u8) -> Option<&'static mut Connection> {
+pub(crate) fn find<M: Mem>(sk: *const u8) -> Option<&'static mut Connection> {
+    if M::CHEAP && ENTERED.get(owner::socket_netns::<M>(sk) % ENTERED_SIZE) == Some(&0) {
+        return None;
+    }
+    look_up(sk)
+}
+
+#[inline(always)]
+fn look_up(sk: *const u8) -> Option<&'static mut Connection> {
     CONNECTIONS.get_ptr_mut(sk as u64).map(|connection| unsafe { &mut *connection })
+}
+
+/// Says that a namespace has connections in the table; before they are there.
+#[inline(always)]
+fn enter(netns: u32) {
+    if let Some(entered) = ENTERED.get_ptr_mut(netns % ENTERED_SIZE) {
+        unsafe { core::ptr::write_volatile(entered, 1) };
+    }
 }
 
 /// Facts of a pod, as the daemon last told them.
@@ -92,13 +117,30 @@ fn is_loopback<M: Mem>(sk: *const u8) -> bool {
     u32::from_be(remote) >> 24 == 127 || remote == local
 }
 
+/// The kernel's time of the packet that is being processed (`tcp_mstamp_refresh`), in nanoseconds of
+/// CLOCK_MONOTONIC: spares a look at the clock where that is dearer.
+#[inline(always)]
+pub(crate) fn packet_time<M: Mem>(tcp: *const u8) -> u64 {
+    if M::CHEAP && offset!(tcp_clock_cache) != ABSENT {
+        return M::get::<u64>(tcp, offset!(tcp_clock_cache));
+    }
+    unsafe { bpf_ktime_get_ns() }
+}
+
 /// What is entered for a new connection.
 #[inline(always)]
-fn entry<M: Mem>(tcp: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags: u8) -> Connection {
+fn entry<M: Mem>(
+    tcp: *const u8,
+    owner: &Owner,
+    lane: Lane,
+    protocol: u8,
+    flags: u8,
+    since_ns: u64,
+) -> Connection {
     // Zero is the number of each `Unknown` and `None`.
     let none = zero();
     Connection {
-        since_ns: unsafe { bpf_ktime_get_ns() },
+        since_ns,
         read_jiffies: none,
         read_copied: M::get::<u32>(tcp, offset!(tcp_copied_seq)),
         read_written: M::get::<u32>(tcp, offset!(tcp_write_seq)),
@@ -119,12 +161,15 @@ fn entry<M: Mem>(tcp: *const u8, owner: &Owner, lane: Lane, protocol: u8, flags:
 /// Enters a connection that has just become established. A left-over entry at the same address (a socket that
 /// was disconnected and used again) is closed first.
 #[inline(always)]
-pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, direction: Direction) {
+pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, direction: Direction, netns: u32) {
+    enter(netns);
     let lane = lane::<M>(tcp, owner.pod, direction);
-    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0);
+    // Both ways to get established are answers to a packet.
+    let since_ns = packet_time::<M>(tcp);
+    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0, since_ns);
     let mut entered = CONNECTIONS.insert(sk as u64, entry, BPF_NOEXIST);
     if entered.is_err()
-        && let Some(old) = find(sk)
+        && let Some(old) = look_up(sk)
     {
         leave(old);
         close(old);
@@ -138,8 +183,10 @@ pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, directi
 
 /// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
 #[inline(always)]
-pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How, pass: u32) {
+pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How, pass: u32, netns: u32) {
     const FULL: i64 = -7;
+
+    enter(netns);
 
     let lane = lane::<Probed>(sk, owner.pod, direction);
     let declared = facts(owner.pod).protocol;
@@ -147,7 +194,8 @@ pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How
     let protocol = if declared == Protocol::Unread as u8 { Protocol::Unseen as u8 } else { declared };
     let left = how as u8 != How::None as u8;
     let flags = ADOPTED | if left { LEFT } else { 0 };
-    let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags);
+    let now = unsafe { bpf_ktime_get_ns() };
+    let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags, now);
     connection.seen = pass;
     connection.how = how as u8;
     match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {

@@ -29,18 +29,30 @@ const RING_BYTES: u32 = 1 << 19;
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
 
+/// Nanoseconds of CLOCK_MONOTONIC.
+#[inline(always)]
+pub(crate) fn now() -> u64 {
+    unsafe { bpf_ktime_get_ns() }
+}
+
 /// Fills an event in the ring's own memory and sends it.
 #[inline(always)]
-fn send(fill: impl FnOnce(&mut Event)) {
+fn send(time_ns: u64, fill: impl FnOnce(&mut Event)) {
+    reserve(time_ns, |event| {
+        clear(event);
+        fill(unsafe { &mut *event });
+    });
+}
+
+/// Sends an event of which `fill` writes every byte.
+#[inline(always)]
+fn reserve(time_ns: u64, fill: impl FnOnce(*mut Event)) {
     match EVENTS.reserve::<Event>(0) {
         Some(mut entry) => {
             let event = entry.as_mut_ptr();
-            clear(event);
-            unsafe {
-                (*event).time_ns = bpf_ktime_get_ns();
-                fill(&mut *event);
-            }
-            entry.submit(wake());
+            fill(event);
+            unsafe { (*event).time_ns = time_ns };
+            entry.submit(wake(time_ns));
         }
         None => lost(|losses| &mut losses.ring_full),
     }
@@ -59,14 +71,15 @@ fn clear(event: *mut Event) {
 }
 
 /// Waking the reader costs five times as much as the event itself, so it comes by itself every few milliseconds
-/// and is only woken when much is waiting (flags of include/uapi/linux/bpf.h).
+/// and is only woken when much is waiting (flags of include/uapi/linux/bpf.h). How much that is, is asked for about
+/// one event in 64, by the last digits of its time: a quarter of the ring is a thousand of them.
 #[inline(always)]
-fn wake() -> u64 {
+fn wake(time_ns: u64) -> u64 {
     const BPF_RB_NO_WAKEUP: u64 = 1;
     const BPF_RB_FORCE_WAKEUP: u64 = 2;
     const BPF_RB_AVAIL_DATA: u64 = 0;
 
-    if EVENTS.query(BPF_RB_AVAIL_DATA) > u64::from(RING_BYTES / 4) {
+    if time_ns & 63 == 0 && EVENTS.query(BPF_RB_AVAIL_DATA) > u64::from(RING_BYTES / 4) {
         BPF_RB_FORCE_WAKEUP
     } else {
         BPF_RB_NO_WAKEUP
@@ -138,7 +151,7 @@ fn about(event: &mut Event, about: &About) {
 /// Reports what happened on a socket that is in no table.
 #[inline(always)]
 pub(crate) fn on_socket(what: &About, sk: *const u8) {
-    send(|event| {
+    send(now(), |event| {
         about(event, what);
         ends::<Probed>(event, sk, what.state);
         event.socket = sk as u64;
@@ -154,8 +167,12 @@ pub(crate) fn on_connection<M: Mem>(
     connection: &Connection,
     moment: &Moment,
     first: bool,
+    time_ns: u64,
 ) {
-    send(|event| {
+    reserve(time_ns, |event| {
+        let event = unsafe { &mut *event };
+        event.reserved_word = 0;
+        event.reserved = 0;
         about(event, what);
         ends::<M>(event, tcp, what.state);
         event.socket = sk as u64;
@@ -179,7 +196,7 @@ pub(crate) fn on_connection<M: Mem>(
 /// Reports what happened to a received packet that has no socket: its destination is local.
 #[inline(always)]
 pub(crate) fn on_packet(what: &About, packet: &Packet) {
-    send(|event| {
+    send(now(), |event| {
         about(event, what);
         // RFC 791 and RFC 8200: source, then destination.
         if packet.family == AF_INET {

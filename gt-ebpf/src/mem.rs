@@ -9,6 +9,9 @@ use aya_ebpf::helpers::{bpf_probe_read_kernel, generated};
 
 /// A way to read a field of type `T` at `offset` from a kernel struct.
 pub(crate) trait Mem {
+    /// Whether a read is a plain load, cheaper than a look-up in a hash.
+    const CHEAP: bool;
+
     /// `None` when the read failed. Safe to call: the verifier refuses a program in which `base` is not what
     /// this way of reading needs.
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T>;
@@ -25,6 +28,8 @@ pub(crate) trait Mem {
 pub(crate) struct Probed;
 
 impl Mem for Probed {
+    const CHEAP: bool = false;
+
     #[inline(always)]
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
         unsafe { bpf_probe_read_kernel(base.add(offset as usize).cast::<T>()) }.ok()
@@ -45,6 +50,8 @@ impl Mem for Probed {
 pub(crate) struct Typed;
 
 impl Mem for Typed {
+    const CHEAP: bool = true;
+
     #[inline(always)]
     fn read<T: Copy>(base: *const u8, offset: u32) -> Option<T> {
         Some(Self::get(base, offset))

@@ -38,7 +38,7 @@ fn btf_tcp_rcv_space_adjust(ctx: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn read<M: Mem>(sk: *const u8) {
-    let Some(connection) = connections::find(sk) else { return };
+    let Some(connection) = connections::find::<M>(sk) else { return };
     let tcp = M::tcp(sk);
     if tcp.is_null() {
         return;

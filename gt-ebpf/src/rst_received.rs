@@ -102,11 +102,9 @@ pub(crate) fn was_none(sk: *const u8) {
 fn doubt(sk: *const u8, state: u8, slot: Slot, netns: u32, lane: u8) -> bool {
     let reads_no_more =
         (state == FIN_WAIT1 || state == FIN_WAIT2) && get::<u8>(sk, offset!(sk_shutdown)) & RCV_SHUTDOWN != 0;
-    if let Some(doubtful) = DOUBTFUL.get_ptr_mut(0).map(|doubtful| unsafe { &mut *doubtful }) {
-        doubtful.pending = u32::from(reads_no_more);
-        if !reads_no_more {
-            return false;
-        }
+    if reads_no_more && let Some(doubtful) = DOUBTFUL.get_ptr_mut(0).map(|doubtful| unsafe { &mut *doubtful })
+    {
+        doubtful.pending = 1;
         doubtful.socket = sk as u64;
         doubtful.time_ns = unsafe { bpf_ktime_get_ns() };
         doubtful.slot = slot;
@@ -123,7 +121,7 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
         return;
     };
     let detail = RstReceived::Reset as u8;
-    if let Some(connection) = connections::find(sk) {
+    if let Some(connection) = connections::find::<M>(sk) {
         let tcp = M::tcp(sk);
         if tcp.is_null() {
             return;
@@ -145,7 +143,14 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
             state,
             lane: connection.lane,
         };
-        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
+        event::on_connection::<M>(
+            &about,
+            (sk, tcp),
+            connection,
+            &moment,
+            first,
+            connections::packet_time::<M>(tcp),
+        );
         return;
     }
     // A refused connection never was in the table; one that is missing there found it full.

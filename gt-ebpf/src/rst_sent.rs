@@ -120,7 +120,7 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
     if !answers.is_null() {
         rst_received::was_none(sk);
     }
-    if let Some(connection) = connections::find(sk) {
+    if let Some(connection) = connections::find::<M>(sk) {
         let tcp = M::tcp(sk);
         if tcp.is_null() {
             return;
@@ -139,7 +139,10 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
             state,
             lane: connection.lane,
         };
-        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
+        // The tracepoint of an active one comes after its packet (`tcp_send_active_reset`).
+        let time_ns =
+            if M::CHEAP && answers.is_null() { connections::packet_time::<M>(tcp) } else { event::now() };
+        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first, time_ns);
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };

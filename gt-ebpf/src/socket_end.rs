@@ -6,13 +6,18 @@ use aya_ebpf::{
 };
 use gt_common::connection::{How, Lane};
 
-use crate::{connections, counters::lost, teardown};
+use crate::{
+    connections,
+    counters::lost,
+    mem::{Mem, Probed, Typed},
+    teardown,
+};
 
 /// `void tcp_v4_destroy_sock(struct sock *sk)`, net/ipv4/tcp_ipv4.c, 5.10 to 6.18: also for IPv6 sockets.
 #[kprobe]
 fn kprobe_tcp_v4_destroy_sock(ctx: ProbeContext) -> u32 {
     if let Some(sk) = ctx.arg::<*const u8>(0) {
-        socket_end(sk);
+        socket_end::<Probed>(sk);
     }
     0
 }
@@ -20,13 +25,13 @@ fn kprobe_tcp_v4_destroy_sock(ctx: ProbeContext) -> u32 {
 /// `tcp_destroy_sock(struct sock *sk)`, include/trace/events/tcp.h, 4.16 to 6.18: first line of that function.
 #[btf_tracepoint(function = "tcp_destroy_sock")]
 fn btf_tcp_destroy_sock(ctx: BtfTracePointContext) -> i32 {
-    socket_end(ctx.arg(0));
+    socket_end::<Typed>(ctx.arg(0));
     0
 }
 
 #[inline(always)]
-fn socket_end(sk: *const u8) {
-    let Some(connection) = connections::find(sk) else { return };
+fn socket_end<M: Mem>(sk: *const u8) {
+    let Some(connection) = connections::find::<M>(sk) else { return };
     // No RST came after the abort: the kernel gave up by itself.
     teardown::settle(connection, How::Timeout);
     if connection.how == How::None as u8 && connection.lane == Lane::Data as u8 {

@@ -55,14 +55,15 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
         if old != SYN_SENT && old != SYN_RECV {
             return;
         }
-        let Some(owner) = owner::of_socket(sk, old, owner::socket_netns::<M>(sk)) else { return };
+        let netns = owner::socket_netns::<M>(sk);
+        let Some(owner) = owner::of_socket(sk, old, netns) else { return };
         let tcp = M::tcp(sk);
         if tcp.is_null() {
             return;
         }
         // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
         let direction = if old == SYN_RECV { Direction::Inbound } else { Direction::Outbound };
-        connections::open::<M>(sk, tcp, owner, direction);
+        connections::open::<M>(sk, tcp, owner, direction, netns);
         if connections::facts(owner.pod).interest != 1 {
             return;
         }
@@ -70,16 +71,27 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
         // The states before ESTABLISHED, and LISTEN, have no entry to look for.
         return;
     }
-    let Some(connection) = connections::find(sk) else { return };
+    let Some(connection) = connections::find::<M>(sk) else { return };
+    // The kernel skips a program that it has interrupted on the same CPU: a later change makes up for it.
+    let leaves = new != ESTABLISHED && connection.flags & LEFT == 0;
+    if leaves {
+        connections::leave(connection);
+    }
+    if new == CLOSE {
+        connections::close(connection);
+    }
+    // Teardowns are events always, other changes only while somebody wants them.
+    if !leaves && connections::facts(connection.pod).interest != 1 {
+        return;
+    }
     let tcp = M::tcp(sk);
     if tcp.is_null() {
         return;
     }
     let mut moment = teardown::nothing();
     let mut first = false;
-    // The kernel skips a program that it has interrupted on the same CPU: a later change makes up for it.
-    if new != ESTABLISHED && connection.flags & LEFT == 0 {
-        connections::leave(connection);
+    let mut time_ns = 0;
+    if leaves {
         let how = match (old, new) {
             (ESTABLISHED, CLOSE_WAIT) | (CLOSE_WAIT | LAST_ACK, _) => How::FinReceived,
             // A received RST has been judged before; else an RST follows, or the kernel gave up.
@@ -87,20 +99,21 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             _ => How::FinSent,
         };
         first = teardown::teardown::<M>(tcp, connection, how, &mut moment);
+        if old == ESTABLISHED && new == CLOSE_WAIT {
+            time_ns = connections::packet_time::<M>(tcp);
+        }
     }
-    if new == CLOSE {
-        connections::close(connection);
+    if !first && connections::facts(connection.pod).interest != 1 {
+        return;
     }
-    // Teardowns are events always, other changes only while somebody wants them.
-    if first || connections::facts(connection.pod).interest == 1 {
-        let about = About {
-            kind: if first { Kind::Teardown } else { Kind::State },
-            detail: if first { connection.how } else { new },
-            slot: connection.slot,
-            netns: owner::socket_netns::<M>(sk),
-            state: old,
-            lane: connection.lane,
-        };
-        event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first);
-    }
+    let about = About {
+        kind: if first { Kind::Teardown } else { Kind::State },
+        detail: if first { connection.how } else { new },
+        slot: connection.slot,
+        netns: owner::socket_netns::<M>(sk),
+        state: old,
+        lane: connection.lane,
+    };
+    let time_ns = if time_ns == 0 { event::now() } else { time_ns };
+    event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first, time_ns);
 }

@@ -165,6 +165,7 @@ impl KernelTypes {
             tcp_snd_una: required("tcp_sock", &["snd_una"], "tcp_sock.snd_una")?,
             tcp_snd_nxt: required("tcp_sock", &["snd_nxt"], "tcp_sock.snd_nxt")?,
             tcp_lsndtime: required("tcp_sock", &["lsndtime"], "tcp_sock.lsndtime")?,
+            tcp_clock_cache: optional("tcp_sock", &["tcp_clock_cache"]),
             tcp_bytes_received: required("tcp_sock", &["bytes_received"], "tcp_sock.bytes_received")?,
             tcp_bytes_sent: required("tcp_sock", &["bytes_sent"], "tcp_sock.bytes_sent")?,
             net_inum: required("net", &["ns", "inum"], "net.ns.inum")?,

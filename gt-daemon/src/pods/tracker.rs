@@ -435,7 +435,8 @@ impl Tracker {
     /// Compares the entries of some pods with the sockets of the namespace they live in; returns how many had
     /// ended unseen.
     fn reconcile(&self, netns: &Netns, pods: &BTreeSet<Slot>) -> Result<u64, AdoptError> {
-        let began = monotonic_ns();
+        // An entry bears the time of the packet that made it, a little before it was in the table.
+        let began = monotonic_ns().saturating_sub(1_000_000);
         let pass = self.probes().adopt(netns.file())?;
         let mut removed = 0;
         for (socket, connection) in self.maps.connections()? {
