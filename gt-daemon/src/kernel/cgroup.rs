@@ -70,6 +70,16 @@ impl Cgroups {
         }
         Ok(Self { mode, trees })
     }
+
+    /// Trees that show every pod, the v2 one first. v1 hierarchies have the same directories each, as kubelets and
+    /// runtimes make them, so one of them is enough: `memory`, which every kubelet needs, or else the first.
+    #[must_use]
+    pub fn pod_trees(&self) -> Vec<PathBuf> {
+        let v2 = usize::from(self.mode != Mode::Legacy);
+        let (v2, v1) = self.trees.split_at_checked(v2).unwrap_or((&self.trees, &[]));
+        let memory = v1.iter().find(|tree| tree.ends_with("memory"));
+        v2.iter().chain(memory.or(v1.first())).cloned().collect()
+    }
 }
 
 #[cfg(test)]
@@ -94,15 +104,17 @@ mod tests {
         let legacy = Cgroups::probe(root).unwrap();
         assert_eq!(legacy.mode, Mode::Legacy);
         assert_eq!(legacy.trees, [root.join("memory"), root.join("pids")]);
+        assert_eq!(legacy.pod_trees(), [root.join("memory")]);
+        touch(root, "cpu/cgroup.procs");
         touch(root, "unified/cgroup.controllers");
         touch(root, "unified/cgroup.procs");
         let hybrid = Cgroups::probe(root).unwrap();
         assert_eq!(hybrid.mode, Mode::Hybrid);
         assert_eq!(hybrid.trees.first(), Some(&root.join("unified")));
+        assert_eq!(hybrid.pod_trees(), [root.join("unified"), root.join("memory")]);
         touch(root, "cgroup.controllers");
-        assert_eq!(
-            Cgroups::probe(root).unwrap(),
-            Cgroups { mode: Mode::Unified, trees: vec![root.to_owned()] }
-        );
+        let unified = Cgroups::probe(root).unwrap();
+        assert_eq!(unified, Cgroups { mode: Mode::Unified, trees: vec![root.to_owned()] });
+        assert_eq!(unified.pod_trees(), [root]);
     }
 }

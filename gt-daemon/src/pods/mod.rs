@@ -1,9 +1,10 @@
 //! Which pods are watched here, and which sockets are theirs.
 //!
-//! Sources tell of pods ([`kubelet`], [`static_file`]); [`tree`] finds their cgroups, [`netns`] their network
-//! namespaces. [`tracker`] does one round of all that, keeps the kernel's maps in step and publishes the
-//! [`owners`].
+//! Sources tell of pods ([`kubelet`], [`static_file`]); [`tree`] keeps their cgroups, as [`cgroup_path`] reads
+//! them; [`netns`] finds their network namespaces. [`tracker`] does one round of all that, keeps the kernel's
+//! maps in step and publishes the [`owners`].
 
+pub mod cgroup_path;
 pub mod kubelet;
 pub mod netns;
 pub mod owners;

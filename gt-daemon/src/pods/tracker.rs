@@ -17,10 +17,11 @@ use tracing::{info, warn};
 
 use super::{
     Class, Declared, Pod,
+    cgroup_path::container_id,
     netns::Netns,
     owners::{Census, Name, Owners, Published, Retired},
     source::{Source, SourceError},
-    tree::{PodDirs, container_id, subdirectories},
+    tree::{PodDirs, PodTree, subdirectories, watch_limit},
     watched::{FreeSlots, OwnedCgroup, Watched},
 };
 use crate::{
@@ -52,6 +53,9 @@ pub struct Tracker {
     maps: Arc<Maps>,
     /// For the connections that are there before their pod is watched.
     probes: Arc<Mutex<Probes>>,
+    tree: PodTree,
+    /// Whether the last word in the log is that cgroups are followed.
+    told_followed: bool,
     state: State,
 }
 
@@ -88,14 +92,16 @@ impl Tracker {
             refused: BTreeSet::new(),
             retired: BTreeMap::new(),
         };
-        Self { settings, owners, maps, probes, state }
+        let limit = watch_limit(&settings.proc);
+        let tree = PodTree::new(&settings.cgroups.pod_trees(), limit, Instant::now());
+        Self { settings, owners, maps, probes, tree, told_followed: true, state }
     }
 
     /// Brings owners and maps in step with the source; `now` decides what has been gone long enough. A pod
     /// that cannot be watched is told in the log and does not keep the others from it.
     pub fn round(&mut self, now: Instant) -> Result<(), TrackError> {
         let pods = self.settings.source.pods(self.settings.container.as_deref())?;
-        let dirs = PodDirs::scan(&self.settings.cgroups.trees);
+        let dirs = self.dirs(now);
         let named: BTreeSet<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
         for (uid, watched) in &mut self.state.watched {
             if !named.contains(uid) {
@@ -111,6 +117,22 @@ impl Tracker {
         let forgotten = self.forget(&named, &dirs, now);
         self.publish();
         Ok(forgotten?)
+    }
+
+    /// The pods' cgroups as they are now.
+    fn dirs(&mut self, now: Instant) -> Arc<PodDirs> {
+        let overflows = self.tree.overflows();
+        self.tree.refresh(now);
+        if self.tree.overflows() != overflows {
+            warn!("the kernel's queue of changes to cgroups was full: all were read again");
+        }
+        match (self.tree.fault(), self.told_followed) {
+            (Some(fault), true) => warn!("cgroups are read in every round, which costs more: {fault}"),
+            (None, false) => info!("cgroups are followed again"),
+            _ => {}
+        }
+        self.told_followed = self.tree.fault().is_none();
+        self.tree.pods()
     }
 
     /// Name of the source of pods.
@@ -247,7 +269,7 @@ impl Tracker {
                 .map(|tree| below(tree, given))
                 .filter(|path| path.is_dir())
                 .collect(),
-            None => dirs.of(&pod.uid).to_vec(),
+            None => dirs.of(&pod.uid),
         }
     }
 

@@ -3,13 +3,15 @@
 use std::{
     io::Read as _,
     net::TcpListener,
+    path::Path,
     process::{Command, ExitCode},
     time::Duration,
 };
 
 use xtask::sandbox::{Cgroup, Netns};
 
-const VARIABLE: &str = "GT_TEST_CHILD";
+/// Tells the child its work.
+pub const VARIABLE: &str = "GT_TEST_CHILD";
 
 /// Whether this process was started as a child by [`command`].
 pub fn is_one() -> bool {
@@ -51,6 +53,9 @@ fn work() -> anyhow::Result<()> {
     let task = std::env::var(VARIABLE)?;
     if let Some((address, reads)) = task.strip_prefix("serve ").and_then(|task| task.split_once(' ')) {
         return serve(address, reads == "true");
+    }
+    if let Some(root) = task.strip_prefix("tree ") {
+        return crate::cgroups::walk(Path::new(root));
     }
     let resets: u32 = task.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;

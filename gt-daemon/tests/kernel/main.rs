@@ -4,6 +4,7 @@
 //! once per backend; one that cannot run here says why and is listed as ignored.
 
 mod alarms;
+mod cgroups;
 mod child;
 mod churn;
 mod conversation;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
     let mut cases = Vec::new();
     let unfit = daemon::unfit();
     cases.extend(input::cases(unfit.as_ref()));
+    cases.extend(cgroups::cases(unfit.as_ref()));
     for backend in Backend::ALL {
         let skip = unfit.clone().or_else(|| backend.unavailable());
         cases.extend(rst::cases(backend, skip.as_ref()));
