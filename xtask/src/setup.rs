@@ -18,6 +18,8 @@ pub enum Need {
     Build,
     /// Make namespaces and look at packets on this machine.
     Sandbox,
+    /// Start pods by a real container runtime.
+    Runtime,
     /// Run the real load balancer and gateway.
     Demo,
     /// Boot other kernels.
@@ -25,7 +27,7 @@ pub enum Need {
 }
 
 /// Everything there is.
-pub const ALL: [Need; 4] = [Need::Build, Need::Sandbox, Need::Demo, Need::Vm];
+pub const ALL: [Need; 5] = [Need::Build, Need::Sandbox, Need::Runtime, Need::Demo, Need::Vm];
 
 /// Installs what `needs` ask for. All parts are tried before the errors are told, so that one run
 /// shows everything that is missing.

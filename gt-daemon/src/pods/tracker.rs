@@ -226,7 +226,7 @@ impl Tracker {
     ) -> Result<Option<Place>, ProbeError> {
         let places = self.places(pod, dirs);
         self.name_containers(watched, pod, &places);
-        let new_cgroups = self.own_cgroups(watched, &places, now)?;
+        let new_cgroups = self.own_cgroups(watched, pod, &places, now)?;
         let new_namespace = self.own_namespace(watched, pod, &places)?;
         Ok(match (new_namespace, new_cgroups && watched.netns.is_none()) {
             (true, _) => Some(Place::OwnNamespace),
@@ -300,6 +300,7 @@ impl Tracker {
     fn own_cgroups(
         &self,
         watched: &mut Watched,
+        pod: &Pod,
         places: &[PathBuf],
         now: Instant,
     ) -> Result<bool, ProbeError> {
@@ -308,7 +309,7 @@ impl Tracker {
         }
         let mut found = BTreeMap::new();
         for place in places {
-            self.collect(watched, place, watched.slot, &mut found);
+            self.collect(watched, pod, place, watched.slot, &mut found);
         }
         let mut new = false;
         for (id, slot) in &found {
@@ -332,20 +333,28 @@ impl Tracker {
         Ok(new)
     }
 
-    fn collect(&self, watched: &Watched, directory: &Path, inherited: Slot, found: &mut BTreeMap<u64, Slot>) {
-        let slot = self.container_slot(watched, directory).unwrap_or(inherited);
+    fn collect(
+        &self,
+        watched: &Watched,
+        pod: &Pod,
+        directory: &Path,
+        inherited: Slot,
+        found: &mut BTreeMap<u64, Slot>,
+    ) {
+        let slot = self.container_slot(watched, pod, directory).unwrap_or(inherited);
         if let Ok(metadata) = fs::metadata(directory) {
             found.insert(metadata.ino(), slot);
         }
         for child in subdirectories(directory) {
-            self.collect(watched, &child, slot, found);
+            self.collect(watched, pod, &child, slot, found);
         }
     }
 
-    fn container_slot(&self, watched: &Watched, directory: &Path) -> Option<Slot> {
+    /// The pod as this round read it has a new container's id; the record has it a round later.
+    fn container_slot(&self, watched: &Watched, pod: &Pod, directory: &Path) -> Option<Slot> {
         let name = directory.file_name()?.to_str()?;
         let id = container_id(name);
-        let container = watched.pod.containers.iter().find(|container| {
+        let container = pod.containers.iter().find(|container| {
             let by_id = id.is_some() && container.id.as_deref() == id;
             let by_path = container.cgroup.as_ref().is_some_and(|given| {
                 self.settings.cgroups.trees.iter().any(|tree| below(tree, given) == directory)

@@ -1,8 +1,8 @@
 //! This binary as another process: sockets belong to the cgroup of the process that makes them.
 
 use std::{
-    io::Read as _,
-    net::TcpListener,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     path::Path,
     process::{Command, ExitCode},
     time::Duration,
@@ -38,6 +38,19 @@ pub fn server(netns: &Netns, address: &str, reads: bool) -> std::io::Result<Comm
     Ok(command)
 }
 
+/// The variable that makes a process of this binary do nothing, as an image's environment has it.
+pub fn pause() -> String {
+    format!("{VARIABLE}=pause")
+}
+
+/// The variable, and its value, that make a process of this binary listen and echo what each connection sends. It
+/// says [`LISTENING`] and its address.
+pub fn listen(address: &str) -> (&'static str, String) {
+    (VARIABLE, format!("listen {address}"))
+}
+
+pub const LISTENING: &str = "listening on ";
+
 /// The child's work.
 pub fn run() -> ExitCode {
     match work() {
@@ -57,10 +70,18 @@ fn work() -> anyhow::Result<()> {
     if let Some(root) = task.strip_prefix("tree ") {
         return crate::cgroups::walk(Path::new(root));
     }
+    if let Some(address) = task.strip_prefix("listen ") {
+        return echo(address);
+    }
+    if task == "pause" {
+        loop {
+            std::thread::park();
+        }
+    }
     let resets: u32 = task.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     for _ in 0..resets {
-        let client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let client = TcpStream::connect(listener.local_addr()?)?;
         let mut server = crate::conversation::accept(&listener)?;
         crate::conversation::abort(client)?;
         crate::conversation::is_reset(&mut server)?;
@@ -81,5 +102,23 @@ fn serve(address: &str, reads: bool) -> anyhow::Result<()> {
     }
     println!("served");
     std::thread::sleep(Duration::from_secs(60));
+    Ok(())
+}
+
+/// Until it is killed.
+fn echo(address: &str) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    println!("{LISTENING}{}", listener.local_addr()?);
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        std::thread::spawn(move || {
+            let mut bytes = [0; 64];
+            while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                if stream.write_all(&bytes[..length]).is_err() {
+                    break;
+                }
+            }
+        });
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod alarms;
 mod cgroups;
 mod child;
 mod churn;
+mod containerd;
 mod conversation;
 mod conversations;
 mod daemon;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
     let unfit = daemon::unfit();
     cases.extend(input::cases(unfit.as_ref()));
     cases.extend(cgroups::cases(unfit.as_ref()));
+    cases.extend(containerd::cases(unfit.as_ref()));
     for backend in Backend::ALL {
         let skip = unfit.clone().or_else(|| backend.unavailable());
         cases.extend(rst::cases(backend, skip.as_ref()));

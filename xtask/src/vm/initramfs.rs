@@ -28,10 +28,25 @@ pub struct Guest<'a> {
 }
 
 /// Tools of this machine that the tests call, with the shared libraries they need.
-const TOOLS: [&str; 5] = ["dash", "ip", "ss", "tc", "tcpdump"];
+const TOOLS: [&str; 10] = [
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+    "dash",
+    "ip",
+    "runc",
+    "ss",
+    "tc",
+    "tcpdump",
+    // busybox's own knows no cgroup namespaces.
+    "unshare",
+];
+
+/// Programs that keep their place, with their libraries.
+const IN_PLACE: [&str; 1] = ["/lib/systemd/systemd"];
 
 /// Mount points and the directories tools expect.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 13] = [
     "bin",
     "dev",
     "etc",
@@ -43,14 +58,18 @@ const DIRECTORIES: [&str; 12] = [
     "tmp",
     "usr/bin",
     "usr/sbin",
+    "var/lib",
     "var/log",
 ];
 
-/// The smallest user database: tcpdump gives up root for the user of its name.
-const FILES: [(&str, &str); 3] = [
+/// The smallest user database: tcpdump gives up root for the user of its name. A runtime copies the files of
+/// names into each pod.
+const FILES: [(&str, &str); 5] = [
     ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:100:100::/:/bin/false\n"),
     ("etc/group", "root:x:0:\ntcpdump:x:100:\n"),
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ("etc/hosts", "127.0.0.1 localhost\n"),
+    ("etc/resolv.conf", ""),
 ];
 
 /// Makes the tree anew and packs it; gives the archive's path.
@@ -70,6 +89,13 @@ pub(super) fn build(kernel: &Kernel, image: &Image, guest: &Guest<'_>) -> Result
     copy(Path::new("/bin/busybox"), &tree.join("bin/busybox"))?;
     for tool in TOOLS {
         add_tool(&tree, tool)?;
+    }
+    for program in IN_PLACE {
+        let program = Path::new(program);
+        if !program.is_file() {
+            bail!("no {} for the guest: `cargo xtask setup` installs it", program.display());
+        }
+        add_program(&tree, program, program)?;
     }
     // busybox's own shell runs its built-in `ip`, which lacks netns, whatever PATH says.
     symlink("/usr/sbin/dash", tree.join("bin/sh")).context("cannot link /bin/sh of the guest")?;
@@ -119,16 +145,23 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         .map(drop)
 }
 
-/// Copies a tool to /usr/sbin, and its libraries to where its loader looks for them.
+/// Copies a tool to /usr/sbin.
 fn add_tool(tree: &Path, tool: &str) -> Result<()> {
     let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .iter()
         .map(|dir| Path::new(dir).join(tool))
         .find(|path| path.is_file())
         .with_context(|| format!("no program {tool} for the guest: `cargo xtask setup` installs it"))?;
-    copy(&path, &tree.join("usr/sbin").join(tool))?;
-    for library in libraries(&sandbox::run(Command::new("ldd").arg(&path))?) {
-        copy(Path::new(&library), &tree.join(library.trim_start_matches('/')))?;
+    add_program(tree, &path, &Path::new("/usr/sbin").join(tool))
+}
+
+/// Copies a program to where the guest has it, and its libraries to where its loader looks for them.
+fn add_program(tree: &Path, program: &Path, place: &Path) -> Result<()> {
+    let in_tree = |path: &Path| tree.join(path.strip_prefix("/").unwrap_or(path));
+    copy(program, &in_tree(place))?;
+    for library in libraries(&sandbox::run(Command::new("ldd").arg(program))?) {
+        let library = Path::new(&library);
+        copy(library, &in_tree(library))?;
     }
     Ok(())
 }

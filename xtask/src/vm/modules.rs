@@ -13,6 +13,8 @@ pub(super) const WANTED: &[&str] = &[
     "tcp_diag",
     // Delays that make a phase of a connection last.
     "sch_netem",
+    // Root file systems of containers.
+    "overlay",
 ];
 
 /// The paths of `wanted` and of what they depend on, each after its own dependencies, from the text of
