@@ -1,11 +1,20 @@
 //! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use crate::{kernel::plan::Attach, pods::source::Source};
+use crate::{
+    kernel::plan::Attach,
+    pods::{
+        api::config::Surroundings,
+        label_selector::{LabelSelector, is_subdomain},
+        open::Order,
+        selection::Selection,
+        source::Choice,
+    },
+};
 
 /// Tells whether a rolling update cut anybody's request.
 #[derive(Debug, Parser)]
@@ -30,12 +39,8 @@ pub struct RunOptions {
     pub listen: SocketAddr,
     #[command(flatten)]
     pub kernel: KernelOptions,
-    /// Where pods are read from: auto, kubelet[:DIRECTORY] or static:FILE.
-    #[arg(long, default_value = "auto", env = "GT_PODS")]
-    pub pods: Source,
-    /// Watch the pods that have a container of this name; an empty name watches all.
-    #[arg(long, default_value = "hc", env = "GT_CONTAINER")]
-    pub container: String,
+    #[command(flatten)]
+    pub pods: PodOptions,
     /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).
     #[arg(long, default_value = "10m", value_parser = duration, env = "GT_RETAIN")]
     pub retain: Duration,
@@ -61,6 +66,46 @@ pub struct RunOptions {
     pub state_events: bool,
     #[command(flatten)]
     pub logging: LoggingOptions,
+}
+
+/// Which pods are watched, and where they are read from; docs/pods.md has the whole.
+#[derive(Debug, Args)]
+pub struct PodOptions {
+    /// Where pods are read from: auto, api, kubelet[:DIRECTORY] or static:FILE.
+    #[arg(long, default_value = "auto", env = "GT_PODS")]
+    pub pods: Choice,
+    /// Watch the pods that have a container of this name; an empty name watches all.
+    #[arg(long, default_value = "hc", env = "GT_CONTAINER")]
+    pub container: String,
+    /// Watch pods of these namespaces only.
+    #[arg(long, value_delimiter = ',', value_parser = namespace, env = "GT_NAMESPACE")]
+    pub namespace: Vec<String>,
+    /// Watch pods with these labels only, as for kubectl -l: app=igw,tier!=test or app in (a,b).
+    #[arg(long, default_value = "", hide_default_value = true, env = "GT_SELECT")]
+    pub select: LabelSelector,
+    /// How to reach the Kubernetes API from outside of it; inside, the pod's service account is used.
+    #[arg(long, env = "KUBECONFIG")]
+    pub kubeconfig: Option<String>,
+    /// The name of this node in the Kubernetes API.
+    #[arg(long, env = "NODE_NAME")]
+    pub node_name: Option<String>,
+}
+
+impl PodOptions {
+    /// What is to be opened.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        let named: BTreeSet<_> = self.namespace.iter().filter(|name| !name.is_empty()).cloned().collect();
+        Order {
+            choice: self.pods.clone(),
+            selection: Selection {
+                container: (!self.container.is_empty()).then(|| self.container.clone()),
+                namespaces: named,
+                labels: self.select.clone(),
+            },
+            surroundings: Surroundings::look(self.kubeconfig.clone(), self.node_name.clone()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -110,6 +155,15 @@ fn filter(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// A namespace's name; it becomes a part of a request's path.
+fn namespace(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    if name.is_empty() || is_subdomain(name) && !name.contains('.') {
+        return Ok(name.to_owned());
+    }
+    Err(format!("{text:?} is no name of a namespace; give it as `kubectl get namespaces` shows it"))
+}
+
 /// A number of seconds, or a number with one of the units s, m, h.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration: write seconds, or a number with s, m or h, such as 10m");
@@ -136,6 +190,23 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Exercises namespaces given in one word, in several, and by an empty variable.
+    #[test]
+    fn namespaces() {
+        let named = |arguments: &[&str]| {
+            let all = ["gt-daemon", "run"].iter().chain(arguments);
+            match Cli::try_parse_from(all).unwrap().command {
+                Command::Run(options) => Vec::from_iter(options.pods.order().selection.namespaces),
+                Command::Doctor(_) => vec![],
+            }
+        };
+        assert_eq!(named(&["--namespace", "edge, lb", "--namespace", "app"]), ["app", "edge", "lb"]);
+        assert_eq!(named(&["--namespace", ""]), Vec::<String>::new());
+        for wrong in ["a/b", "A", "a.b", "../secrets"] {
+            assert!(Cli::try_parse_from(["gt-daemon", "run", "--namespace", wrong]).is_err(), "{wrong}");
+        }
     }
 
     /// Exercises durations, so that a wrong one is refused and none overflows.

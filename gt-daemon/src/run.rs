@@ -4,6 +4,7 @@ mod attach;
 mod log;
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     process::ExitCode,
     sync::{Arc, Mutex},
@@ -15,7 +16,10 @@ use anyhow::{Context as _, bail};
 use aya_log::EbpfLogger;
 use gt_common::{config::Config, connection::Limits};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+};
 use tracing::{error, info, warn};
 
 use crate::{
@@ -32,12 +36,19 @@ use crate::{
         netns::Netns,
         owners::Owners,
         tracker::{Settings, Tracker},
+        wake::Sleeper,
     },
     probes::{LoadOptions, Probes, events::Events, object_digest},
 };
 
-/// How often pods are read.
+/// How often pods are read, when nothing wakes the reader before.
 const ROUND: Duration = Duration::from_millis(500);
+
+/// How often while a new pod's first process is waited for.
+const WAITING_ROUND: Duration = Duration::from_millis(150);
+
+/// How often at most: what comes in a burst is one reading.
+const SHORTEST_ROUND: Duration = Duration::from_millis(50);
 
 /// How often the table of connections is compared with the sockets that are there.
 const CHECK: Duration = Duration::from_secs(60);
@@ -68,8 +79,9 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     // The port is taken before anything is in the kernel.
     let listener = http::listen(options.listen).await?;
-    let start = tokio::task::spawn_blocking(move || start(&options));
-    let Started { tracker, events, messages, registry, health, owners, hz } = tokio::select! {
+    let runtime = Handle::current();
+    let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
+    let Started { tracker, sleeper, events, messages, registry, health, owners, hz } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
@@ -79,7 +91,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let watcher = Arc::clone(&health);
     thread::Builder::new()
         .name("pods".to_owned())
-        .spawn(move || watch(tracker, &watcher))
+        .spawn(move || watch(tracker, &sleeper, &watcher))
         .context("cannot start the thread that reads pods")?;
     let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
     let server = tokio::spawn(http::serve(listener, views));
@@ -103,6 +115,8 @@ fn stopped(signal: &str) -> ExitCode {
 /// What runs once the hooks are attached.
 struct Started {
     tracker: Tracker,
+    /// Woken when there is news of pods.
+    sleeper: Sleeper,
     events: Events,
     messages: Option<EbpfLogger<&'static dyn ::log::Log>>,
     registry: Registry,
@@ -111,13 +125,13 @@ struct Started {
     hz: u32,
 }
 
-fn start(options: &RunOptions) -> anyhow::Result<Started> {
+fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     // Whatever the environment gets wrong is told before anything is in the kernel.
     let support = KernelSupport::probe();
     refuse_obstacles(&support, options.kernel.attach)?;
     let cgroups = Cgroups::probe(&options.kernel.cgroup_root)?;
-    let container = (!options.container.is_empty()).then(|| options.container.clone());
-    options.pods.pods(container.as_deref())?;
+    let sleeper = Sleeper::new().context("cannot open the file that wakes the thread of pods")?;
+    let source = options.pods.order().open(runtime, sleeper.waker())?;
     let host_netns = Netns::host(Path::new("/proc")).context(HOST_NETNS)?;
 
     let debug = tracing::enabled!(target: "gt", tracing::Level::DEBUG);
@@ -139,8 +153,7 @@ fn start(options: &RunOptions) -> anyhow::Result<Started> {
 
     let owners = Arc::new(Owners::default());
     let settings = Settings {
-        source: options.pods.clone(),
-        container,
+        source,
         ports: ports(options),
         state_events: options.state_events,
         cgroups,
@@ -152,7 +165,7 @@ fn start(options: &RunOptions) -> anyhow::Result<Started> {
     let tracker = Tracker::new(settings, Arc::clone(&owners), Arc::clone(&maps), probes);
     let traffic = Traffic { owners: Arc::clone(&owners), maps, sees_no_socket };
     let registry = registry(traffic, Arc::clone(&health));
-    Ok(Started { tracker, events, messages, registry, health, owners, hz: support.hz })
+    Ok(Started { tracker, sleeper, events, messages, registry, health, owners, hz: support.hz })
 }
 
 /// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.
@@ -195,22 +208,15 @@ fn refuse_obstacles(support: &KernelSupport, attach: Attach) -> anyhow::Result<(
 }
 
 /// Reads pods again and again, and checks the table now and then; on a thread of its own.
-fn watch(mut tracker: Tracker, health: &Health) {
-    let name = tracker.source();
-    let mut last_fault = None;
-    let mut first = true;
+fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health) {
+    let mut last: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
     let mut next_check = Instant::now() + CHECK;
     loop {
-        let fault = tracker.round(Instant::now()).err().map(|error| error.to_string());
-        if first || fault != last_fault {
-            match &fault {
-                Some(fault) => error!(source = name, "pods unknown: {fault}"),
-                None => info!(source = name, pods = tracker.watched(), "pods are read"),
-            }
-        }
-        health.source(name, fault.clone());
-        last_fault = fault;
-        first = false;
+        let asked = tracker.round(Instant::now());
+        let asked: BTreeMap<_, _> = asked.into_iter().map(|place| (place.name, place.fault)).collect();
+        tell_sources(&last, &asked, tracker.watched());
+        health.sources(asked.clone());
+        last = asked;
         if Instant::now() >= next_check {
             match tracker.reconcile_all() {
                 Ok(0) => {}
@@ -222,6 +228,24 @@ fn watch(mut tracker: Tracker, health: &Health) {
             }
             next_check = Instant::now() + CHECK;
         }
-        thread::sleep(ROUND);
+        let longest = if tracker.is_waiting(Instant::now()) { WAITING_ROUND } else { ROUND };
+        sleeper.sleep(SHORTEST_ROUND, longest, tracker.cgroup_changes());
+    }
+}
+
+/// Tells in the log what has changed with the places that pods are read from.
+fn tell_sources(
+    last: &BTreeMap<&'static str, Option<String>>,
+    now: &BTreeMap<&'static str, Option<String>>,
+    pods: usize,
+) {
+    for (source, fault) in now.iter().filter(|(source, fault)| last.get(*source) != Some(fault)) {
+        match fault {
+            Some(fault) => error!(source, "no news of pods, those known before stay: {fault}"),
+            None => info!(source, pods, "pods are read"),
+        }
+    }
+    for source in last.keys().filter(|source| !now.contains_key(*source)) {
+        info!(source, "no longer needed");
     }
 }

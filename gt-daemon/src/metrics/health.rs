@@ -68,9 +68,10 @@ impl Health {
         self.state().hooks.insert(question, Hook { backend, fault });
     }
 
-    /// Whether a source answered last time; else why not.
-    pub fn source(&self, name: &'static str, fault: Option<String>) {
-        self.state().sources.insert(name, fault);
+    /// The places that pods were read from last time, and what is wrong with each; one that was not asked is not
+    /// told of.
+    pub fn sources(&self, asked: impl IntoIterator<Item = (&'static str, Option<String>)>) {
+        self.state().sources = asked.into_iter().collect();
     }
 
     /// A record of the ring buffer was no event.
@@ -119,10 +120,10 @@ impl Health {
         if state.sources.is_empty() {
             reasons.push("pods: not read yet".to_owned());
         }
-        for (name, fault) in &state.sources {
-            if let Some(fault) = fault {
-                reasons.push(format!("source {name}: {fault}"));
-            }
+        // With the kubelet's directories in the API's place, pods are known.
+        if state.sources.values().all(Option::is_some) {
+            let faults = state.sources.iter().filter_map(|(name, fault)| Some((name, fault.as_ref()?)));
+            reasons.extend(faults.map(|(name, fault)| format!("source {name}: {fault}")));
         }
         reasons
     }

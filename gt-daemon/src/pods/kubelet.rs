@@ -11,6 +11,9 @@ use std::{
 
 use super::{Container, Pod};
 
+/// The name of this source in metrics and logs.
+pub const NAME: &str = "kubelet";
+
 /// Why the directories could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
@@ -52,10 +55,7 @@ pub fn pods(directory: &Path) -> Result<Vec<Pod>, KubeletError> {
             name: pod.to_owned(),
             uid: uid.to_owned(),
             containers,
-            cgroup: None,
-            netns: None,
-            ports: Vec::new(),
-            protocol: None,
+            ..Pod::default()
         });
     }
     pods.sort();

@@ -2,8 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::{Error, ErrorKind},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use nix::{
@@ -21,47 +22,58 @@ pub struct Netns {
     held: File,
 }
 
+/// Why the namespace of a pod's process cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot look at the network namespace of process {pid}: {cause}; gt must run as root with CAP_SYS_PTRACE, in \
+     the host's pid namespace (hostPID), with files to open left"
+)]
+pub struct ProcessError {
+    pid: String,
+    cause: Error,
+}
+
 impl Netns {
     /// Opens a file that stands for a network namespace: `/proc/<pid>/ns/net` or a bind mount of one.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         // A FIFO must not hold the daemon up, and any other file is no namespace.
         let held = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
         if fstatfs(&held)?.filesystem_type() != NSFS_MAGIC {
-            return Err(std::io::Error::other("this file is no namespace"));
+            return Err(Error::other("this file is no namespace"));
         }
-        let inode = u32::try_from(held.metadata()?.ino()).map_err(std::io::Error::other)?;
+        let inode = u32::try_from(held.metadata()?.ino()).map_err(Error::other)?;
         Ok(Self { inode, held })
     }
 
-    /// The namespace of the processes at and below cgroup directories: the first that is not the host's, else
-    /// the host's, `None` when no process could be looked at.
-    #[must_use]
-    pub fn of_cgroups(directories: &[PathBuf], proc: &Path, host: u32) -> Option<Self> {
-        let mut fallback = None;
+    /// The namespace of the processes in some cgroup directories: the first that is not the host's, else the
+    /// host's, `None` when no process is there. An error when there are processes and none could be looked at.
+    pub fn of_processes<'a>(
+        directories: impl IntoIterator<Item = &'a Path>,
+        proc: &Path,
+        host: u32,
+    ) -> Result<Option<Self>, ProcessError> {
+        let mut hosts = None;
+        let mut failed = None;
         for directory in directories {
-            match Self::of_cgroup(directory, proc, host) {
-                Some(netns) if netns.inode != host => return Some(netns),
-                found => fallback = fallback.or(found),
+            let pids = processes(directory);
+            // A process of a namespace outside of gt's own has no number here.
+            for pid in pids.iter().filter(|pid| *pid != "0") {
+                match Self::open(&proc.join(pid).join("ns/net")) {
+                    // The number may have gone to a stranger between the reading and the opening.
+                    Ok(netns) if netns.inode != host && processes(directory).contains(pid) => {
+                        return Ok(Some(netns));
+                    }
+                    Ok(netns) if netns.inode == host => hosts = Some(netns),
+                    // It has ended.
+                    Ok(_) => {}
+                    Err(cause) if has_ended(&cause) => {}
+                    Err(cause) => failed = Some(ProcessError { pid: pid.clone(), cause }),
+                }
             }
         }
-        fallback
-    }
-
-    fn of_cgroup(directory: &Path, proc: &Path, host: u32) -> Option<Self> {
-        let pids = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-        let mut fallback = None;
-        for pid in pids.lines().filter(|pid| *pid != "0") {
-            match Self::open(&proc.join(pid).join("ns/net")) {
-                Ok(netns) if netns.inode != host => return Some(netns),
-                Ok(netns) => fallback = Some(netns),
-                Err(_) => {}
-            }
-        }
-        let children: Vec<_> = super::tree::subdirectories(directory).collect();
-        let below = Self::of_cgroups(&children, proc, host);
-        match below {
-            Some(netns) if netns.inode != host => Some(netns),
-            found => fallback.or(found),
+        match (hosts, failed) {
+            (None, Some(failed)) => Err(failed),
+            (hosts, _) => Ok(hosts),
         }
     }
 
@@ -96,5 +108,73 @@ impl Netns {
     #[must_use]
     pub fn inode(&self) -> u32 {
         self.inode
+    }
+}
+
+/// The numbers of the processes in a cgroup; none where it has just gone. A threaded cgroup lists its threads only
+/// (Documentation/admin-guide/cgroup-v2.rst): their namespaces are looked at like those of processes.
+fn processes(directory: &Path) -> Vec<String> {
+    let read = |file| fs::read_to_string(directory.join(file));
+    let text = read("cgroup.procs").or_else(|_| read("cgroup.threads")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Whether a process has just ended: its directory in `/proc` is gone, or says so (ESRCH).
+fn has_ended(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn cgroup(root: &Path, name: &str, pids: &str) -> std::path::PathBuf {
+        let directory = root.join(name);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("cgroup.procs"), pids).unwrap();
+        directory
+    }
+
+    /// Exercises cgroups without processes, with processes that ended and with one that lives, so that only what
+    /// could be looked at counts.
+    #[test]
+    fn a_process_that_lives_tells() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path().join("proc");
+        fs::create_dir_all(proc.join("7/ns")).unwrap();
+        symlink("/proc/self/ns/net", proc.join("7/ns/net")).unwrap();
+        let own = Netns::open(Path::new("/proc/self/ns/net")).unwrap().inode();
+        let ended = cgroup(dir.path(), "ended", "0\n5\n6\n");
+        let lives = cgroup(dir.path(), "lives", "5\n7\n");
+        let empty = cgroup(dir.path(), "empty", "");
+
+        let found = |directories: &[&Path], host| Netns::of_processes(directories.to_vec(), &proc, host);
+        assert!(found(&[&empty, &ended, &dir.path().join("gone")], 1).unwrap().is_none());
+        assert_eq!(found(&[&ended, &lives], 1).unwrap().unwrap().inode(), own);
+        // The host's is told apart by its number, and is the last choice.
+        assert_eq!(found(&[&lives, &empty], own).unwrap().unwrap().inode(), own);
+    }
+
+    /// Exercises a process that cannot be looked at, so that its pod is not silently without a namespace.
+    #[test]
+    fn a_process_that_cannot_be_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path().join("proc");
+        fs::create_dir_all(proc.join("7/ns")).unwrap();
+        fs::write(proc.join("7/ns/net"), "").unwrap();
+        let directory = cgroup(dir.path(), "pod", "7\n");
+        let error = Netns::of_processes([directory.as_path()], &proc, 1).unwrap_err().to_string();
+        assert!(error.contains("process 7") && error.contains("CAP_SYS_PTRACE"), "{error}");
+    }
+
+    /// Exercises a threaded cgroup, whose list of processes cannot be read.
+    #[test]
+    fn a_threaded_cgroup() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("cgroup.procs")).unwrap();
+        fs::write(dir.path().join("cgroup.threads"), "12\n13\n").unwrap();
+        assert_eq!(processes(dir.path()), ["12", "13"]);
     }
 }

@@ -27,6 +27,9 @@ use serde::Deserialize;
 
 use super::{Class, Container, Declared, Pod};
 
+/// The name of this source in metrics and logs.
+pub const NAME: &str = "static";
+
 /// Why the file could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StaticFileError {
@@ -130,6 +133,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
                 .chain(entry.admin_ports.into_iter().map(|port| (port, Class::Admin)))
                 .collect(),
             protocol: entry.protocol,
+            ..Pod::default()
         });
     }
     Ok(pods)

@@ -1,0 +1,127 @@
+//! The table of connections against the sockets that are there: what was open before its pod was watched comes
+//! in, what ended unseen goes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use gt_common::owner::Slot;
+use tracing::warn;
+
+use super::Tracker;
+use crate::{
+    kernel::cgroup::Mode,
+    pods::netns::Netns,
+    probes::{Probes, adopt::AdoptError},
+};
+
+/// Where a pod's sockets are walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sockets {
+    OwnNamespace,
+    Host,
+}
+
+/// A pass of the iterator: its number, and when it began by the clock of the kernel programs.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    number: u32,
+    began_ns: u64,
+}
+
+impl Tracker {
+    /// Takes in the connections of pods (by UID) that are newly accounted for. Two passes, so that one that
+    /// ended during the first does not stay; then one look at the table for all of them.
+    pub(super) fn adopt(&self, pods: &[(String, Sockets)]) {
+        let mut passes = BTreeMap::new();
+        let in_hosts_network: BTreeSet<Slot> = pods
+            .iter()
+            .filter(|(_, sockets)| *sockets == Sockets::Host)
+            .filter_map(|(uid, _)| self.state.watched.get(uid).map(|watched| watched.slot))
+            .collect();
+        for (uid, sockets) in pods {
+            let Some(watched) = self.state.watched.get(uid) else { continue };
+            let (Sockets::OwnNamespace, Some(netns)) = (sockets, &watched.netns) else { continue };
+            match self.pass(netns).and_then(|_| self.pass(netns)) {
+                Ok(pass) => {
+                    passes.insert(watched.slot, pass);
+                }
+                Err(error) => not_taken_in(&watched.pod.namespace, &watched.pod.name, &error),
+            }
+        }
+        if !in_hosts_network.is_empty() {
+            let host = &self.settings.host_netns;
+            match self.pass(host).and_then(|_| self.pass(host)) {
+                Ok(pass) => passes.extend(in_hosts_network.into_iter().map(|slot| (slot, pass))),
+                Err(error) => not_taken_in("", "those of the host's network", &error),
+            }
+        }
+        if let Err(error) = self.correct(&passes) {
+            warn!(%error, "connections that ended while they were taken in may stay in the table for a minute");
+        }
+    }
+
+    /// Compares the whole table with all watched sockets; returns how many entries had ended unseen. Entries
+    /// that were missing come in.
+    pub fn reconcile_all(&self) -> Result<u64, AdoptError> {
+        let mut passes = BTreeMap::new();
+        let mut in_hosts_network = BTreeSet::new();
+        for watched in self.state.watched.values() {
+            match &watched.netns {
+                Some(netns) => {
+                    passes.insert(watched.slot, self.pass(netns)?);
+                }
+                // One that is gone has given its namespace up: nothing more can be seen of it.
+                None if watched.had_netns => {}
+                None => {
+                    in_hosts_network.insert(watched.slot);
+                }
+            }
+        }
+        if self.settings.cgroups.mode == Mode::Unified && !in_hosts_network.is_empty() {
+            let pass = self.pass(&self.settings.host_netns)?;
+            passes.extend(in_hosts_network.into_iter().map(|slot| (slot, pass)));
+        }
+        self.correct(&passes)
+    }
+
+    fn pass(&self, netns: &Netns) -> Result<Pass, AdoptError> {
+        // An entry bears the time of the packet that made it, a little before it was in the table.
+        let began_ns = monotonic_ns().saturating_sub(1_000_000);
+        let number = self.probes().adopt(netns.file())?;
+        Ok(Pass { number, began_ns })
+    }
+
+    /// Takes out the entries that the last pass over their pod's sockets did not see; returns how many.
+    fn correct(&self, passes: &BTreeMap<Slot, Pass>) -> Result<u64, AdoptError> {
+        if passes.is_empty() {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        for (socket, connection) in self.maps.connections()? {
+            if let Some(pass) = passes.get(&connection.pod)
+                && connection.seen != pass.number
+                && connection.since_ns < pass.began_ns
+            {
+                removed += u64::from(self.maps.correct(socket, &connection)?);
+            }
+        }
+        Ok(removed)
+    }
+
+    fn probes(&self) -> MutexGuard<'_, Probes> {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn not_taken_in(namespace: &str, pod: &str, error: &AdoptError) {
+    warn!(pod, namespace, %error, "open connections are not taken in");
+}
+
+/// The clock of the kernel programs.
+fn monotonic_ns() -> u64 {
+    let now = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

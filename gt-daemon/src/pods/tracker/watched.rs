@@ -1,0 +1,185 @@
+//! The tracker's own record of each watched pod, and the slots left to give away.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use gt_common::owner::{SELF_CHECK, Slot};
+use tracing::warn;
+
+use super::cgroups::Place;
+use crate::pods::{
+    Pod,
+    netns::Netns,
+    owners::{Name, Owner},
+};
+
+/// How often the processes of a pod are looked at although nothing has changed: a sandbox may be made anew in the
+/// cgroups that are there.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// For how long a change of cgroups may be followed by one of processes, which makes no noise.
+const CHANGING: Duration = Duration::from_secs(2);
+
+/// For how long a new pod's processes may be on their way into its namespace.
+const UNSETTLED: Duration = Duration::from_secs(30);
+
+/// A cgroup id set in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnedCgroup {
+    pub(super) slot: Slot,
+    /// Since when its directory is gone.
+    pub(super) gone: Option<Instant>,
+}
+
+/// A watched pod: its slots, and what in the kernel leads to them.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) pod: Pod,
+    /// The slot for what is known to be the pod's, but not which container's.
+    pub(super) slot: Slot,
+    /// Slots by container name.
+    pub(super) containers: BTreeMap<String, Slot>,
+    /// Cgroup ids set in the kernel.
+    pub(super) cgroups: BTreeMap<u64, OwnedCgroup>,
+    /// The namespace, held open; `None` when not found yet, when it is the host's, or when the pod is gone.
+    pub(super) netns: Option<Netns>,
+    /// Whether the pod was found to live in the host's network namespace.
+    pub(super) host_network: bool,
+    /// Whether a namespace of its own was ever found: its counts stay known when the pod is gone.
+    pub(super) had_netns: bool,
+    /// Why its network namespace cannot be used, as it was last told.
+    pub(super) fault: Option<String>,
+    /// Ports the kernel programs were told of.
+    pub(super) ports: BTreeSet<u16>,
+    /// Since when the pod is watched.
+    pub(super) since: Instant,
+    /// Since when the source no longer names the pod.
+    pub(super) gone: Option<Instant>,
+    /// How its processes were looked at last.
+    looked: Option<Look>,
+}
+
+/// A look at the processes of a pod's cgroups.
+#[derive(Debug)]
+struct Look {
+    ids: Vec<u64>,
+    /// Since when the cgroups are these.
+    changed: Instant,
+    last: Option<Instant>,
+}
+
+impl Watched {
+    /// A pod of which only the source has told.
+    pub(super) fn new(pod: Pod, slot: Slot, now: Instant) -> Self {
+        Self {
+            pod,
+            slot,
+            containers: BTreeMap::new(),
+            cgroups: BTreeMap::new(),
+            netns: None,
+            host_network: false,
+            had_netns: false,
+            fault: None,
+            ports: BTreeSet::new(),
+            since: now,
+            gone: None,
+            looked: None,
+        }
+    }
+
+    /// Whether the pod's processes are to be looked at: nothing was found yet, its cgroups have just changed, or it is
+    /// time.
+    pub(super) fn looks_again(&mut self, places: &[Place], now: Instant) -> bool {
+        let ids = || places.iter().map(|place| place.id);
+        let last = self.looked.take_if(|look| ids().eq(look.ids.iter().copied()));
+        let look = last.unwrap_or_else(|| Look { ids: ids().collect(), changed: now, last: None });
+        // A process that is in the host's namespace may be a runtime's, on its way into the pod's.
+        let is_settled = self.netns.is_some() || now.duration_since(self.since) > UNSETTLED;
+        let rests = is_settled
+            && now.duration_since(look.changed) > CHANGING
+            && look.last.is_some_and(|last| now.duration_since(last) < LOOK);
+        let last = if rests { look.last } else { Some(now) };
+        self.looked = Some(Look { last, ..look });
+        !rests
+    }
+
+    /// Tells once why something of the pod cannot be known.
+    pub(super) fn tell_fault(&mut self, pod: &Pod, what: &str, fault: String) {
+        if self.fault.as_ref() != Some(&fault) {
+            warn!(pod = pod.name, namespace = pod.namespace, "{what}: {fault}");
+            self.fault = Some(fault);
+        }
+    }
+
+    /// Whether anything in the kernel leads to this pod; until then its counts are unknown, not zero.
+    pub(super) fn is_attributed(&self) -> bool {
+        self.had_netns || !self.cgroups.is_empty()
+    }
+
+    /// All of the pod's slots with their names.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
+        let owner = |container: &str, slot| Owner {
+            slot,
+            name: Name {
+                namespace: self.pod.namespace.clone(),
+                pod: self.pod.name.clone(),
+                container: container.to_owned(),
+            },
+            uid: self.pod.uid.clone(),
+            by_namespace: container.is_empty() && self.had_netns,
+        };
+        std::iter::once(owner("", self.slot))
+            .chain(self.containers.iter().map(move |(name, slot)| owner(name, *slot)))
+    }
+}
+
+/// Slots nobody has.
+#[derive(Debug)]
+pub(super) struct FreeSlots(BTreeSet<Slot>);
+
+impl FreeSlots {
+    /// All but the self-check's.
+    pub(super) fn new(slots: u32) -> Self {
+        Self((0..slots).filter(|slot| *slot != SELF_CHECK).collect())
+    }
+
+    /// The lowest.
+    pub(super) fn take(&mut self) -> Option<Slot> {
+        self.0.pop_first()
+    }
+
+    pub(super) fn give_back(&mut self, slot: Slot) {
+        self.0.insert(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(id: u64) -> Place {
+        Place { id, ..Place::default() }
+    }
+
+    /// Exercises the times at which a pod's processes are looked at, so that a settled pod costs little and none is
+    /// left alone for good.
+    #[test]
+    fn looks() {
+        let began = Instant::now();
+        let mut watched = Watched::new(Pod::default(), 1, began);
+        let at = |ms| began + Duration::from_millis(ms);
+        // Unsettled: every time.
+        assert!(watched.looks_again(&[], at(0)) && watched.looks_again(&[], at(100)));
+        assert!(watched.looks_again(&[place(7)], at(20_000)) && watched.looks_again(&[place(7)], at(29_000)));
+        // Settled: now and then.
+        assert!(!watched.looks_again(&[place(7)], at(31_000)));
+        assert!(watched.looks_again(&[place(7)], at(34_000)));
+        assert!(!watched.looks_again(&[place(7)], at(38_900)));
+        // A change is looked at for a while.
+        assert!(watched.looks_again(&[place(7), place(8)], at(38_950)));
+        assert!(watched.looks_again(&[place(7), place(8)], at(40_000)));
+        assert!(!watched.looks_again(&[place(7), place(8)], at(41_000)));
+    }
+}
