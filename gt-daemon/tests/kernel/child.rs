@@ -51,6 +51,15 @@ pub fn listen(address: &str) -> (&'static str, String) {
 
 pub const LISTENING: &str = "listening on ";
 
+/// A process that enters a cgroup and a network namespace of its own. For each line of its input, a number, it makes so
+/// many connections on loopback and says `done`.
+pub fn pod(cgroup: &Cgroup) -> std::io::Result<Command> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup.path());
+    command.arg(std::env::current_exe()?).env(VARIABLE, "pod");
+    Ok(command)
+}
+
 /// The child's work.
 pub fn run() -> ExitCode {
     match work() {
@@ -78,6 +87,9 @@ fn work() -> anyhow::Result<()> {
             std::thread::park();
         }
     }
+    if task == "pod" {
+        return talk();
+    }
     let resets: u32 = task.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     for _ in 0..resets {
@@ -85,6 +97,20 @@ fn work() -> anyhow::Result<()> {
         let mut server = crate::conversation::accept(&listener)?;
         crate::conversation::abort(client)?;
         crate::conversation::is_reset(&mut server)?;
+    }
+    Ok(())
+}
+
+fn talk() -> anyhow::Result<()> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
+    xtask::sandbox::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+    for line in std::io::stdin().lines() {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        for _ in 0..line?.parse::<u32>()? {
+            let client = TcpStream::connect(listener.local_addr()?)?;
+            drop((crate::conversation::accept(&listener)?, client));
+        }
+        println!("done");
     }
     Ok(())
 }

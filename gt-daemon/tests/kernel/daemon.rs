@@ -188,6 +188,18 @@ impl Metrics {
 }
 
 impl Metrics {
+    /// A metric's sums by the values of a label.
+    pub fn by(&self, label: &str, name: &str) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (key, value) in &self.0 {
+            let Some(rest) = key.strip_prefix(name).and_then(|rest| rest.strip_prefix('{')) else { continue };
+            let series =
+                Series { name, labels: rest.trim_end_matches('}').split(',').collect(), value: *value };
+            *sums.entry(series.label(label).to_owned()).or_default() += series.count();
+        }
+        sums
+    }
+
     /// All series that carry a label: name, the other labels, value.
     pub fn with<'a>(&'a self, label: &str, value: &str) -> impl Iterator<Item = Series<'a>> {
         let wanted = format!("{label}=\"{value}\"");
@@ -207,6 +219,12 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
+    /// The value of a counter or gauge of things.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are whole")]
+    pub fn count(&self) -> u64 {
+        self.value as u64
+    }
+
     /// The value of a label, empty without it.
     pub fn label(&self, name: &str) -> &'a str {
         let found =

@@ -16,6 +16,7 @@ mod life;
 mod owners;
 mod rst;
 mod scene;
+mod turnover;
 mod wire;
 
 use std::{
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));
         cases.extend(alarms::cases(backend, skip.as_ref()));
+        cases.extend(turnover::cases(backend, skip.as_ref()));
     }
     let trials = cases
         .into_iter()
