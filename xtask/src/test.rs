@@ -123,7 +123,8 @@ fn clippy_ebpf() -> Result<Ended> {
     checked(nightly(&[&args[..], &["--", "-D", "warnings"]].concat()))
 }
 
-/// Everything but the kernel tests; needs no root and looks at no kernel.
+/// Everything but the kernel tests: unit tests, and the tests of gt-hc's executable. Looks at no kernel; as
+/// root one more of them runs.
 fn unit_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     let mut args = vec!["--lib", "--bins"];
     for test in &built.integration_tests {

