@@ -1,14 +1,19 @@
 //! The drain observer's daemon and console.
 //!
-//! Sources ([`kernel`], [`probes`], [`pods`]) depend inward, views ([`metrics`], [`http`], [`doctor`]) outward;
-//! sources never import each other's insides. docs/architecture.md has the picture.
+//! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`]) depend inward, views ([`metrics`], [`http`], [`doctor`])
+//! outward; sources never import each other's insides. docs/architecture.md has the picture.
 
 pub mod cli;
+pub mod clock;
+pub mod dial;
 pub mod doctor;
+pub mod envoy;
+pub mod hc;
 pub mod http;
 pub mod kernel;
 pub mod logging;
 pub mod metrics;
 pub mod pods;
+pub mod poll;
 pub mod probes;
 pub mod run;

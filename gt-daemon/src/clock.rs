@@ -1,0 +1,58 @@
+//! The two clocks: the monotonic one, which the kernel's events carry, and UTC, which logs carry.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::time::ClockId;
+
+/// One instant on both clocks, read one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// `CLOCK_MONOTONIC`, nanoseconds: what `bpf_ktime_get_ns` tells.
+    pub monotonic_ns: u64,
+    /// Microseconds since 1970 in UTC.
+    pub utc_us: i64,
+}
+
+impl Moment {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { monotonic_ns: monotonic_ns(), utc_us: utc_us(SystemTime::now()) }
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = ClockId::CLOCK_MONOTONIC.now().map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds since 1970; negative before.
+#[must_use]
+pub fn utc_us(time: SystemTime) -> i64 {
+    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => micros(since),
+        Err(error) => -micros(error.duration()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exercises both sides of 1970, so that no clock that is set wrong looks like another instant.
+    #[test]
+    fn micros() {
+        assert_eq!(utc_us(UNIX_EPOCH + Duration::from_micros(7)), 7);
+        assert_eq!(utc_us(UNIX_EPOCH - Duration::from_micros(7)), -7);
+    }
+
+    /// Exercises the order of instants, so that a window of two reads is never negative.
+    #[test]
+    fn moments_follow_each_other() {
+        let (first, second) = (Moment::now(), Moment::now());
+        assert!(first.monotonic_ns <= second.monotonic_ns && first.monotonic_ns > 0);
+    }
+}

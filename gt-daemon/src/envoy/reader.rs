@@ -1,0 +1,362 @@
+//! The task that looks at one pod's Envoy again and again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hyper::StatusCode;
+use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
+
+use super::{
+    form::{Form, Malformed},
+    history::History,
+    query::{Kinds, questions},
+    sample::{Counters, Gauges, Read, Sample},
+    scope::Ignored,
+    session::{Session, Told},
+    sums::Sums,
+};
+use crate::{
+    clock::Moment,
+    dial::{Answer, CallError, Cause, Client, DialError, Dialler, Limits, Target},
+    poll::{Call, Intervals, Pace, Remote, Ticks, ticks},
+};
+
+/// Counters are asked for less often than gauges, unless there is an alarm: they are half of a look's cost, and tell
+/// nothing that an alarm would not ask for, but for resets of HTTP/2 streams.
+const COUNTERS_FAST: Duration = Duration::from_millis(950);
+const COUNTERS_SLOW: Duration = Duration::from_millis(9_500);
+
+/// How long another port than the first is asked before the first is tried again.
+const FALLBACK: Duration = Duration::from_secs(60);
+
+/// What a user has to set where Istio keeps stats out, which is its default.
+pub const STATS_REMEDY: &str = "let Envoy keep them with the pod's annotation proxy.istio.io/config: proxyStatsMatcher, \
+                                inclusionSuffixes [rq_active, cx_active, cx_total, rq_total, active_rq, rx_reset, \
+                                tx_reset, drain_close, ClusterTrafficStats.initialized]";
+
+/// A port of a pod that tells Envoy's stats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub port: u16,
+    pub form: Form,
+    /// Whether another process than Envoy answers, so that its connection says nothing about Envoy's life.
+    pub proxied: bool,
+}
+
+/// How an Envoy is read.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Asked in this order; the next one when nothing listens on one, or it does not tell.
+    pub endpoints: Vec<Endpoint>,
+    pub ignored: Ignored,
+    pub intervals: Intervals,
+    /// Of each call.
+    pub limits: Limits,
+}
+
+impl Default for Settings {
+    /// Envoy's admin server, Envoy's own Prometheus port in Istio, the agent's.
+    fn default() -> Self {
+        let prometheus = |port, proxied| Endpoint { port, form: Form::Prometheus, proxied };
+        Self {
+            endpoints: vec![
+                Endpoint { port: 15_000, form: Form::Text, proxied: false },
+                prometheus(15_090, false),
+                prometheus(15_020, true),
+            ],
+            ignored: Ignored::default(),
+            intervals: Intervals::default(),
+            limits: Limits { time: Duration::from_secs(2), body: 8 << 20 },
+        }
+    }
+}
+
+/// A look that told nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("port {port} of pod {pod} answered {status}; is this Envoy's port?")]
+    Status { pod: Arc<str>, port: u16, status: StatusCode },
+    #[error("port {port} of pod {pod}: {cause}")]
+    Malformed { pod: Arc<str>, port: u16, cause: Malformed },
+    #[error("port {port} of pod {pod} answers, but tells none of the stats gt reads; {STATS_REMEDY}")]
+    Nothing { pod: Arc<str>, port: u16 },
+}
+
+/// What a reader reports.
+#[derive(Debug)]
+pub struct Report {
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    /// When the look ended.
+    pub at: Moment,
+    pub outcome: Result<Sample, ReadError>,
+}
+
+/// A pod's Envoy, read until this is dropped.
+#[derive(Debug)]
+pub struct Reader {
+    task: JoinHandle<()>,
+    shared: Arc<Shared>,
+    remote: Remote,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    history: History,
+    unreported: AtomicU64,
+}
+
+impl Reader {
+    /// Starts to look, at the slow pace. Reports that find `reports` full are dropped and counted; the history has
+    /// their samples all the same.
+    #[must_use]
+    pub fn start(
+        uid: Arc<str>,
+        target: Target,
+        dialler: Dialler,
+        settings: Settings,
+        reports: mpsc::Sender<Report>,
+    ) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (remote, ticks) = ticks(settings.intervals);
+        let looker = Looker {
+            client: None,
+            rotations: 0,
+            index: 0,
+            fallback_since: None,
+            looks: 0,
+            session: Session::new(settings.ignored.clone()),
+            counters_at: None,
+            dialler,
+            target,
+            settings,
+        };
+        let task = tokio::spawn(run(uid, looker, Arc::clone(&shared), ticks, reports));
+        Self { task, shared, remote }
+    }
+
+    /// To tell it to hurry.
+    #[must_use]
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// The samples of the last half minute, oldest first; at least the last one, however old.
+    #[must_use]
+    pub fn history(&self) -> Vec<Sample> {
+        self.shared.history.all()
+    }
+
+    /// The last sample.
+    #[must_use]
+    pub fn last(&self) -> Option<Sample> {
+        self.shared.history.last()
+    }
+
+    /// Reports dropped since the start.
+    #[must_use]
+    pub fn unreported(&self) -> u64 {
+        self.shared.unreported.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(
+    uid: Arc<str>,
+    mut looker: Looker,
+    shared: Arc<Shared>,
+    mut ticks: Ticks,
+    reports: mpsc::Sender<Report>,
+) {
+    while ticks.next().await {
+        let begun = Instant::now();
+        let learns = looker.session.must_learn(begun);
+        let outcome = looker.look(counters_every(&ticks, begun), begun, &shared.history).await;
+        let call = match &outcome {
+            Err(_) => Call::Failed,
+            Ok(_) if learns => Call::Special,
+            Ok(_) => Call::Usual,
+        };
+        ticks.done(begun, call);
+        let report = Report { uid: Arc::clone(&uid), at: Moment::now(), outcome };
+        if let Err(mpsc::error::TrySendError::Full(_)) = reports.try_send(report) {
+            shared.unreported.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How old counters may be before they are asked for again.
+fn counters_every(ticks: &Ticks, now: Instant) -> Duration {
+    match ticks.pace_at(now) {
+        _ if ticks.is_alarmed() => Duration::ZERO,
+        Pace::Fast => COUNTERS_FAST,
+        Pace::Slow => COUNTERS_SLOW,
+    }
+}
+
+/// Who looks.
+#[derive(Debug)]
+struct Looker {
+    dialler: Dialler,
+    target: Target,
+    settings: Settings,
+    client: Option<Client>,
+    /// Which endpoint is asked, how often that changed, and since when it is not the first.
+    index: usize,
+    rotations: u64,
+    fallback_since: Option<Instant>,
+    looks: u64,
+    session: Session,
+    counters_at: Option<Instant>,
+}
+
+impl Looker {
+    async fn look(
+        &mut self,
+        counters_every: Duration,
+        now: Instant,
+        history: &History,
+    ) -> Result<Sample, ReadError> {
+        if self.fallback_since.is_some_and(|since| now.duration_since(since) >= FALLBACK) {
+            self.turn_to(0);
+        }
+        let full = self.session.must_learn(now);
+        let counters_due = self.counters_at.is_none_or(|at| now.duration_since(at) >= counters_every);
+        let outcome = self.ask(full, full || counters_due, now, history).await;
+        if outcome.as_ref().is_err_and(is_elsewhere) {
+            self.turn_to((self.index + 1) % self.settings.endpoints.len().max(1));
+            self.fallback_since = (self.index > 0).then_some(now);
+        }
+        outcome
+    }
+
+    fn turn_to(&mut self, index: usize) {
+        self.client = None;
+        self.fallback_since = None;
+        self.index = index;
+        self.rotations += 1;
+    }
+
+    async fn ask(
+        &mut self,
+        full: bool,
+        counters: bool,
+        now: Instant,
+        history: &History,
+    ) -> Result<Sample, ReadError> {
+        let Some(endpoint) = self.settings.endpoints.get(self.index).copied() else {
+            let cause = Cause::Nowhere;
+            let pod = Arc::clone(&self.target.pod);
+            return Err(CallError::Dial(DialError { pod, port: 0, cause }).into());
+        };
+        self.looks += 1;
+        let mut sample: Option<Sample> = None;
+        let mut failed = None;
+        for question in questions(endpoint.form, counters, !full) {
+            let answered = self.exchange(endpoint, &question.path).await.and_then(|answer| {
+                let connection = self.connection(endpoint, &answer);
+                let told = Told { body: &answer.body, at_ns: answer.ended.monotonic_ns, connection };
+                let sums =
+                    self.session.take(&question, told).map_err(|cause| self.malformed(endpoint, cause))?;
+                Ok((answer, sums))
+            });
+            match answered {
+                Ok((answer, sums)) => add(&mut sample, question.kinds, &answer, &sums),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        if let Some(sample) = &mut sample {
+            sample.epoch = self.session.epoch();
+            if sample.counters.is_some() {
+                self.counters_at = Some(now);
+            }
+            if is_empty(sample) {
+                return Err(ReadError::Nothing { pod: Arc::clone(&self.target.pod), port: endpoint.port });
+            }
+            history.push(*sample);
+            if failed.is_none() {
+                self.session.finish(now, full, sample);
+            }
+        }
+        match (failed, sample) {
+            (None, Some(sample)) => Ok(sample),
+            (Some(error), _) => Err(error),
+            (None, None) => {
+                Err(ReadError::Nothing { pod: Arc::clone(&self.target.pod), port: endpoint.port })
+            }
+        }
+    }
+
+    async fn exchange(&mut self, endpoint: Endpoint, path: &str) -> Result<Answer, ReadError> {
+        let client = self
+            .client
+            .get_or_insert_with(|| Client::new(self.dialler.clone(), self.target.clone(), endpoint.port));
+        let answer = client.get(path, self.settings.limits).await?;
+        if answer.status != StatusCode::OK {
+            let (pod, port, status) = (Arc::clone(&self.target.pod), endpoint.port, answer.status);
+            return Err(ReadError::Status { pod, port, status });
+        }
+        Ok(answer)
+    }
+
+    /// A number that is the same only for answers of one process.
+    fn connection(&self, endpoint: Endpoint, answer: &Answer) -> u64 {
+        let number = if endpoint.proxied { self.looks } else { answer.connection };
+        self.rotations << 32 | number & 0xffff_ffff
+    }
+
+    fn malformed(&self, endpoint: Endpoint, cause: Malformed) -> ReadError {
+        ReadError::Malformed { pod: Arc::clone(&self.target.pod), port: endpoint.port, cause }
+    }
+}
+
+/// Puts an answer's sums into the sample of this look.
+fn add(sample: &mut Option<Sample>, kinds: Kinds, answer: &Answer, sums: &Sums) {
+    let (begun, ended) = (answer.begun, answer.ended);
+    let counters = Read { begun, ended, values: Counters::from(sums) };
+    match (kinds, sample) {
+        (Kinds::Counters, Some(sample)) => sample.counters = Some(counters),
+        // Gauges come first: a look at counters alone is none.
+        (Kinds::Counters, None) => {}
+        (Kinds::Gauges | Kinds::Both, sample) => {
+            let gauges = Read { begun, ended, values: Gauges::from(sums) };
+            *sample = Some(Sample { epoch: 0, gauges, counters: (kinds == Kinds::Both).then_some(counters) });
+        }
+    }
+}
+
+/// Whether it may not be Envoy that answered: Istio's agent does also while Envoy is gone.
+fn is_empty(sample: &Sample) -> bool {
+    sample.gauges.values == Gauges::default()
+        && sample.counters.is_none_or(|counters| counters.values == Counters::default())
+}
+
+/// Whether the next endpoint may tell more than this one would next time.
+fn is_elsewhere(error: &ReadError) -> bool {
+    match error {
+        ReadError::Call(CallError::Dial(DialError { cause, .. })) => {
+            matches!(cause, Cause::Refused | Cause::OutsideFailed(_) | Cause::Io(_))
+        }
+        ReadError::Call(CallError::Call { .. }) => false,
+        ReadError::Status { .. } | ReadError::Malformed { .. } | ReadError::Nothing { .. } => true,
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

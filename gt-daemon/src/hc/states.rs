@@ -1,0 +1,84 @@
+//! Which states are possible: one when it is known, more when two health codes leave it open.
+
+use std::fmt;
+
+use gt_common::connection::HcState;
+
+/// A set of hc's states, never empty. All of them together mean that nothing is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct States(u8);
+
+impl States {
+    /// Nothing is known.
+    pub const ANY: Self = Self(0b11111);
+    /// The LB is told 200.
+    pub const UP: Self = Self(0b00011);
+    /// The LB is told 503.
+    pub const DOWN: Self = Self(0b11100);
+    /// LB and kubelet are told 503.
+    pub const ENDED: Self = Self(0b11000);
+
+    /// One state; any for [`HcState::Unknown`].
+    #[must_use]
+    pub const fn only(state: HcState) -> Self {
+        match state {
+            HcState::Unknown => Self::ANY,
+            HcState::Open => Self(0b00001),
+            HcState::Draining => Self(0b00010),
+            HcState::Closing => Self(0b00100),
+            HcState::Closed => Self(0b01000),
+            HcState::Fault => Self(0b10000),
+        }
+    }
+
+    /// The state, when only one is possible; else [`HcState::Unknown`].
+    #[must_use]
+    pub fn state(self) -> HcState {
+        HcState::ALL
+            .into_iter()
+            .find(|state| Self::only(*state) == self && self != Self::ANY)
+            .unwrap_or(HcState::Unknown)
+    }
+
+    /// What the LB is told: `true` for 200, `false` for 503, `None` when both are possible.
+    #[must_use]
+    pub fn shown_up(self) -> Option<bool> {
+        match (self.meets(Self::UP), self.meets(Self::DOWN)) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether a state is in both.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let states = HcState::ALL.into_iter().skip(1).filter(|state| self.meets(Self::only(*state)));
+        formatter.debug_set().entries(states).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exercises each state, so that a set of one is that state, and what the LB is told follows from it.
+    #[test]
+    fn one_and_many() {
+        for state in HcState::ALL {
+            assert_eq!(States::only(state).state(), state);
+        }
+        assert_eq!(States::UP.state(), HcState::Unknown);
+        assert_eq!(States::only(HcState::Draining).shown_up(), Some(true));
+        assert_eq!(States::only(HcState::Fault).shown_up(), Some(false));
+        assert_eq!((States::UP.shown_up(), States::ENDED.shown_up()), (Some(true), Some(false)));
+        assert_eq!(States::ANY.shown_up(), None);
+        assert!(!States::UP.meets(States::DOWN) && States::ENDED.meets(States::DOWN));
+    }
+}

@@ -1,0 +1,49 @@
+//! Tests of what reads inside pods: namespaces of their own, and a real Envoy where there is one.
+
+mod cost;
+mod dial;
+mod envoy;
+mod hc;
+mod real_envoy;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A test before it becomes a trial; with a reason when it cannot run here.
+struct Case {
+    name: &'static str,
+    skip: Option<String>,
+    run: fn() -> anyhow::Result<()>,
+}
+
+impl Case {
+    fn new(name: &'static str, skip: Option<&String>, run: fn() -> anyhow::Result<()>) -> Self {
+        Self { name, skip: skip.cloned(), run }
+    }
+}
+
+/// Runs a test's own part on a runtime as the daemon has one.
+fn on_runtime(test: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(test)
+}
+
+fn main() -> ExitCode {
+    if let Some(outcome) = dial::child() {
+        return outcome;
+    }
+    let arguments = Arguments::from_args();
+    let cases = [dial::cases(), envoy::cases(), hc::cases(), cost::cases()];
+    let trials = cases
+        .into_iter()
+        .flatten()
+        .map(|Case { name, skip, run }| {
+            if let Some(reason) = &skip {
+                println!("skipped: {name}: {reason}");
+            }
+            Trial::test(name, move || run().map_err(|error| Failed::from(format!("{error:#}"))))
+                .with_ignored_flag(skip.is_some())
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
