@@ -176,6 +176,8 @@ pub struct Connection {
     pub pod: u32,
     /// The pass of the iterator that last saw it.
     pub seen: u32,
+    /// Inode number of its network namespace: only a pass over that one can miss it.
+    pub netns: u32,
     /// A [`Lane`].
     pub lane: u8,
     /// A [`Protocol`].
@@ -192,11 +194,13 @@ pub struct Connection {
     pub hc: u8,
     /// Zero.
     pub reserved: u8,
+    /// Zero.
+    pub reserved_word: u32,
 }
 
 const _: () = {
-    assert!(size_of::<Connection>() == 40);
-    assert!(core::mem::offset_of!(Connection, lane) == 32);
+    assert!(size_of::<Connection>() == 48);
+    assert!(core::mem::offset_of!(Connection, lane) == 36);
 };
 crate::pod!(Connection);
 

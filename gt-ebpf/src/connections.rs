@@ -136,6 +136,7 @@ fn entry<M: Mem>(
     protocol: u8,
     flags: u8,
     since_ns: u64,
+    netns: u32,
 ) -> Connection {
     // Zero is the number of each `Unknown` and `None`.
     let none = zero();
@@ -147,6 +148,7 @@ fn entry<M: Mem>(
         slot: owner.slot,
         pod: owner.pod,
         seen: none,
+        netns,
         lane: lane as u8,
         protocol,
         flags,
@@ -155,6 +157,7 @@ fn entry<M: Mem>(
         evidence: zero() as u8,
         hc: zero() as u8,
         reserved: zero() as u8,
+        reserved_word: none,
     }
 }
 
@@ -166,7 +169,7 @@ pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, directi
     let lane = lane::<M>(tcp, owner.pod, direction);
     // Both ways to get established are answers to a packet.
     let since_ns = packet_time::<M>(tcp);
-    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0, since_ns);
+    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0, since_ns, netns);
     let mut entered = CONNECTIONS.insert(sk as u64, entry, BPF_NOEXIST);
     if entered.is_err()
         && let Some(old) = look_up(sk)
@@ -195,7 +198,7 @@ pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How
     let left = how as u8 != How::None as u8;
     let flags = ADOPTED | if left { LEFT } else { 0 };
     let now = unsafe { bpf_ktime_get_ns() };
-    let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags, now);
+    let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags, now, netns);
     connection.seen = pass;
     connection.how = how as u8;
     match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {

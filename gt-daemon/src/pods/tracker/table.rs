@@ -2,12 +2,11 @@
 //! in, what ended unseen goes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{MutexGuard, PoisonError},
     time::Duration,
 };
 
-use gt_common::owner::Slot;
 use tracing::warn;
 
 use super::Tracker;
@@ -36,25 +35,22 @@ impl Tracker {
     /// ended during the first does not stay; then one look at the table for all of them.
     pub(super) fn adopt(&self, pods: &[(String, Sockets)]) {
         let mut passes = BTreeMap::new();
-        let in_hosts_network: BTreeSet<Slot> = pods
-            .iter()
-            .filter(|(_, sockets)| *sockets == Sockets::Host)
-            .filter_map(|(uid, _)| self.state.watched.get(uid).map(|watched| watched.slot))
-            .collect();
         for (uid, sockets) in pods {
             let Some(watched) = self.state.watched.get(uid) else { continue };
             let (Sockets::OwnNamespace, Some(netns)) = (sockets, &watched.netns) else { continue };
             match self.pass(netns).and_then(|_| self.pass(netns)) {
                 Ok(pass) => {
-                    passes.insert(watched.slot, pass);
+                    passes.insert(netns.inode(), pass);
                 }
                 Err(error) => not_taken_in(&watched.pod.namespace, &watched.pod.name, &error),
             }
         }
-        if !in_hosts_network.is_empty() {
+        if pods.iter().any(|(_, sockets)| *sockets == Sockets::Host) {
             let host = &self.settings.host_netns;
             match self.pass(host).and_then(|_| self.pass(host)) {
-                Ok(pass) => passes.extend(in_hosts_network.into_iter().map(|slot| (slot, pass))),
+                Ok(pass) => {
+                    passes.insert(host.inode(), pass);
+                }
                 Err(error) => not_taken_in("", "those of the host's network", &error),
             }
         }
@@ -66,23 +62,14 @@ impl Tracker {
     /// Compares the whole table with all watched sockets; returns how many entries had ended unseen. Entries
     /// that were missing come in.
     pub fn reconcile_all(&self) -> Result<u64, AdoptError> {
+        let unified = self.settings.cgroups.mode == Mode::Unified && !self.state.watched.is_empty();
+        let host = unified.then_some(&self.settings.host_netns);
         let mut passes = BTreeMap::new();
-        let mut in_hosts_network = BTreeSet::new();
-        for watched in self.state.watched.values() {
-            match &watched.netns {
-                Some(netns) => {
-                    passes.insert(watched.slot, self.pass(netns)?);
-                }
-                // One that is gone has given its namespace up: nothing more can be seen of it.
-                None if watched.had_netns => {}
-                None => {
-                    in_hosts_network.insert(watched.slot);
-                }
+        // Two pods may have the same one: the older of them is gone.
+        for netns in self.state.watched.values().filter_map(|watched| watched.netns.as_ref()).chain(host) {
+            if !passes.contains_key(&netns.inode()) {
+                passes.insert(netns.inode(), self.pass(netns)?);
             }
-        }
-        if self.settings.cgroups.mode == Mode::Unified && !in_hosts_network.is_empty() {
-            let pass = self.pass(&self.settings.host_netns)?;
-            passes.extend(in_hosts_network.into_iter().map(|slot| (slot, pass)));
         }
         self.correct(&passes)
     }
@@ -94,14 +81,16 @@ impl Tracker {
         Ok(Pass { number, began_ns })
     }
 
-    /// Takes out the entries that the last pass over their pod's sockets did not see; returns how many.
-    fn correct(&self, passes: &BTreeMap<Slot, Pass>) -> Result<u64, AdoptError> {
+    /// Takes out the entries that the last pass over their namespace (by inode number) did not see; returns how
+    /// many. A pod may have sockets in several namespaces, such as those of a node inside it: what no pass went
+    /// over is left alone.
+    fn correct(&self, passes: &BTreeMap<u32, Pass>) -> Result<u64, AdoptError> {
         if passes.is_empty() {
             return Ok(0);
         }
         let mut removed = 0;
         for (socket, connection) in self.maps.connections()? {
-            if let Some(pass) = passes.get(&connection.pod)
+            if let Some(pass) = passes.get(&connection.netns)
                 && connection.seen != pass.number
                 && connection.since_ns < pass.began_ns
             {
