@@ -10,6 +10,11 @@ use std::{
     thread,
 };
 
+use nix::{
+    fcntl::{OFlag, openat},
+    sys::stat::{Mode, mkdirat},
+};
+
 use super::{walk::may_lead_to_pods, *};
 
 const UID: &str = "8ba3b3c8-6cb5-4d4f-9c3e-2a8f1a7d7f10";
@@ -307,4 +312,24 @@ fn unrelated_directories() {
     fs::create_dir_all(&deepest).unwrap();
     tree.refresh(Instant::now());
     assert_eq!(tree.watched(), 8 + walk::DEPTH, "there is an end to it");
+}
+
+/// Exercises directories so deep that no path leads to them, as a container may make them, so that the rest is still
+/// followed.
+#[test]
+fn too_deep_for_a_path() {
+    let (_dir, root) = made(&[&format!("kubepods/pod{UID}")]);
+    let mut tree = watching(&root);
+    let mode = Mode::from_bits_truncate(0o755);
+    let mut directory = File::open(root.join(format!("kubepods/pod{UID}"))).unwrap();
+    let name = "x".repeat(250);
+    for _ in 0..20 {
+        mkdirat(&directory, name.as_str(), mode).unwrap();
+        directory = File::from(openat(&directory, name.as_str(), OFlag::O_DIRECTORY, mode).unwrap());
+    }
+    assert!(tree.refresh(Instant::now()));
+    assert_eq!(tree.fault(), None);
+    fs::create_dir_all(root.join(format!("kubepods/pod{OTHER}"))).unwrap();
+    assert!(tree.refresh(Instant::now()));
+    assert_eq!(tree.pods().of(OTHER).len(), 1);
 }

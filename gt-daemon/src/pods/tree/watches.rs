@@ -85,14 +85,15 @@ impl Watches {
         self.by_path.contains_key(path)
     }
 
-    /// Watches a directory, once or again; `false` when it is not there.
+    /// Watches a directory, once or again; `false` when it is not there, or no path leads there.
     pub fn add(&mut self, path: &Path) -> Result<bool, WatchError> {
         if self.len() >= self.limit && !self.contains(path) {
             return Err(WatchError::Own(self.limit));
         }
         let number = match self.inotify.add_watch(path, EVENTS) {
             Ok(number) => number,
-            Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
+            // A container may make directories as deep as it likes; no runtime makes any whose path is that long.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG) => return Ok(false),
             Err(Errno::ENOSPC) => return Err(WatchError::Kernel(self.len())),
             Err(cause) => return Err(WatchError::Directory { path: path.to_owned(), cause }),
         };
