@@ -37,7 +37,11 @@ pub struct Complaint {
 }
 
 const PORT: &str = "write a number from 1 to 65535";
-const PORTS: &str = "write numbers from 1 to 65535 with commas between them, such as 8080,8443";
+const PORTS: &str = "write up to 32 numbers from 1 to 65535 with commas between them, such as 8080,8443";
+
+/// Ports of one list that are used: all pods share the kernel's map of ports, which has room for 16 of each.
+const MOST_PORTS: usize = 32;
+
 const WATCH: &str = "write \"true\" or \"false\"";
 const PROTOCOL: &str = "write http1, http2 or tls";
 const UNKNOWN: &str =
@@ -82,7 +86,12 @@ fn ports(text: &str, mut complain: impl FnMut(&str)) -> Vec<u16> {
     let mut ports = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         match port(part) {
-            Some(port) => ports.push(port),
+            Some(port) if ports.contains(&port) => {}
+            Some(port) if ports.len() < MOST_PORTS => ports.push(port),
+            Some(_) => {
+                complain(part);
+                break;
+            }
             None => complain(part),
         }
     }
@@ -102,6 +111,15 @@ mod tests {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (stated, complaints) = read(&annotations);
         (stated, complaints.into_iter().map(|fault| (fault.annotation, fault.value)).collect())
+    }
+
+    /// Exercises more ports than a pod may name, so that one pod does not take the room of all, and is told once.
+    #[test]
+    fn too_many_ports() {
+        let all: Vec<_> = (1..=65_535).map(|port| port.to_string()).collect();
+        let (stated, complaints) = of(&[("gt.dev/health-ports", &all.join(","))]);
+        assert_eq!(stated.health_ports, Some((1..=32).collect()));
+        assert_eq!(complaints, [("gt.dev/health-ports".to_owned(), "33".to_owned())]);
     }
 
     /// Exercises each annotation with a right value, beside one of somebody else.
