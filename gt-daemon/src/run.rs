@@ -229,7 +229,21 @@ fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health) {
             next_check = Instant::now() + CHECK;
         }
         let longest = if tracker.is_waiting(Instant::now()) { WAITING_ROUND } else { ROUND };
-        sleeper.sleep(SHORTEST_ROUND, longest, tracker.cgroup_changes());
+        sleep(&mut tracker, sleeper, longest);
+    }
+}
+
+/// Sleeps for `longest`, until a waker calls or a pod's cgroups change. Cgroups of others that come and go are no
+/// reason for a round, which looks at all pods.
+fn sleep(tracker: &mut Tracker, sleeper: &Sleeper, longest: Duration) {
+    let end = Instant::now() + longest;
+    loop {
+        let most = end.saturating_duration_since(Instant::now());
+        let called = sleeper.sleep(SHORTEST_ROUND, most, tracker.cgroup_changes());
+        let now = Instant::now();
+        if tracker.follow_cgroups(now) || called || now >= end {
+            return;
+        }
     }
 }
 

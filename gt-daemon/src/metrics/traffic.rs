@@ -116,12 +116,13 @@ impl Traffic {
             tracing::error!(%error, "cannot read the kernel's counts");
             fmt::Error
         };
+        let _slots_stay_whose_they_are = self.owners.reader();
+        let published = self.owners.now();
         let mut cuts_by_slot: BTreeMap<u32, Vec<(CutKey, u64)>> = BTreeMap::new();
         for (key, count) in self.maps.cuts().map_err(told)? {
             cuts_by_slot.entry(key.slot).or_default().push((key, count));
         }
         let mut scrape = Scrape { counted: Vec::new(), cuts: BTreeMap::new(), resets: BTreeMap::new() };
-        let published = self.owners.now();
         for Owner { slot, name, uid: _, by_namespace } in &published.owners {
             let lanes = self.maps.counters(*slot).map_err(told)?.lanes;
             let labels = PodLabels::from(name);

@@ -45,13 +45,16 @@ impl Netns {
         Ok(Self { inode, held })
     }
 
-    /// The namespace of the processes in some cgroup directories: the first that is not the host's, else the
-    /// host's, `None` when no process is there. An error when there are processes and none could be looked at.
+    /// The namespace of the processes in some cgroup directories: `known` (an inode number) if one of them is in
+    /// it, else the first that is not the host's, else the host's; `None` when no process is there. An error when
+    /// there are processes and none could be looked at.
     pub fn of_processes<'a>(
         directories: impl IntoIterator<Item = &'a Path>,
         proc: &Path,
         host: u32,
+        known: Option<u32>,
     ) -> Result<Option<Self>, ProcessError> {
+        let mut others = None;
         let mut hosts = None;
         let mut failed = None;
         for directory in directories {
@@ -60,10 +63,15 @@ impl Netns {
             for pid in pids.iter().filter(|pid| *pid != "0") {
                 match Self::open(&proc.join(pid).join("ns/net")) {
                     // The number may have gone to a stranger between the reading and the opening.
-                    Ok(netns) if netns.inode != host && processes(directory).contains(pid) => {
-                        return Ok(Some(netns));
-                    }
                     Ok(netns) if netns.inode == host => hosts = Some(netns),
+                    Ok(netns) if known.is_some_and(|known| known != netns.inode) && others.is_some() => {}
+                    Ok(netns) if processes(directory).contains(pid) => {
+                        // A process may make namespaces of its own: the pod's is the one that was there before.
+                        if known.is_none_or(|known| known == netns.inode) {
+                            return Ok(Some(netns));
+                        }
+                        others = Some(netns);
+                    }
                     // It has ended.
                     Ok(_) => {}
                     Err(cause) if has_ended(&cause) => {}
@@ -71,9 +79,9 @@ impl Netns {
                 }
             }
         }
-        match (hosts, failed) {
+        match (others.or(hosts), failed) {
             (None, Some(failed)) => Err(failed),
-            (hosts, _) => Ok(hosts),
+            (found, _) => Ok(found),
         }
     }
 
@@ -150,11 +158,35 @@ mod tests {
         let lives = cgroup(dir.path(), "lives", "5\n7\n");
         let empty = cgroup(dir.path(), "empty", "");
 
-        let found = |directories: &[&Path], host| Netns::of_processes(directories.to_vec(), &proc, host);
+        let found =
+            |directories: &[&Path], host| Netns::of_processes(directories.to_vec(), &proc, host, None);
         assert!(found(&[&empty, &ended, &dir.path().join("gone")], 1).unwrap().is_none());
         assert_eq!(found(&[&ended, &lives], 1).unwrap().unwrap().inode(), own);
         // The host's is told apart by its number, and is the last choice.
         assert_eq!(found(&[&lives, &empty], own).unwrap().unwrap().inode(), own);
+    }
+
+    /// Exercises a pod with a process in a namespace of its own making, so that the known one stays for as long as
+    /// anybody is in it.
+    #[test]
+    fn the_known_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path().join("proc");
+        let file = |name: &str| std::path::PathBuf::from("/proc/self/ns").join(name);
+        // Any two namespaces will do.
+        for (pid, namespace) in [("7", "uts"), ("8", "net")] {
+            fs::create_dir_all(proc.join(pid).join("ns")).unwrap();
+            symlink(file(namespace), proc.join(pid).join("ns/net")).unwrap();
+        }
+        let [made, own] = ["uts", "net"].map(|name| Netns::open(&file(name)).unwrap().inode());
+        let directory = cgroup(dir.path(), "pod", "7\n8\n");
+        let found = |host, known| {
+            Netns::of_processes([directory.as_path()], &proc, host, known).unwrap().unwrap().inode()
+        };
+        assert_eq!(found(1, None), made);
+        assert_eq!((found(1, Some(own)), found(1, Some(made))), (own, made));
+        // Nobody is in the known one any more.
+        assert_eq!((found(1, Some(2)), found(made, Some(2)), found(made, Some(own))), (made, own, own));
     }
 
     /// Exercises a process that cannot be looked at, so that its pod is not silently without a namespace.
@@ -165,7 +197,7 @@ mod tests {
         fs::create_dir_all(proc.join("7/ns")).unwrap();
         fs::write(proc.join("7/ns/net"), "").unwrap();
         let directory = cgroup(dir.path(), "pod", "7\n");
-        let error = Netns::of_processes([directory.as_path()], &proc, 1).unwrap_err().to_string();
+        let error = Netns::of_processes([directory.as_path()], &proc, 1, None).unwrap_err().to_string();
         assert!(error.contains("process 7") && error.contains("CAP_SYS_PTRACE"), "{error}");
     }
 

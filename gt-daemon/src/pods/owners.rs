@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use gt_common::{connection::CutKey, counters::Counters, owner::Slot};
@@ -58,18 +58,32 @@ pub struct Published {
 
 /// The last round's result, shared with the views; never held for long.
 #[derive(Debug, Default)]
-pub struct Owners(RwLock<Arc<Published>>);
+pub struct Owners {
+    published: RwLock<Arc<Published>>,
+    /// Held while counts are read by the slots of one result, so that none of them goes to another owner meanwhile.
+    reading: RwLock<()>,
+}
 
 impl Owners {
     /// What is known now.
     #[must_use]
     pub fn now(&self) -> Arc<Published> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces it.
     pub fn publish(&self, published: Published) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+        *self.published.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+    }
+
+    /// While this is held, the slots of what is [known now](Self::now) keep their counts.
+    pub fn reader(&self) -> RwLockReadGuard<'_, ()> {
+        self.reading.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody reads counts by what was known before; while this is held, nobody begins to.
+    pub fn no_reader(&self) -> RwLockWriteGuard<'_, ()> {
+        self.reading.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The owner of a slot.

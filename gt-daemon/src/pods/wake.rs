@@ -47,8 +47,8 @@ impl Sleeper {
     }
 
     /// Sleeps for `most`, until woken or until `changes` is readable, but never for less than `least`: what comes in a
-    /// burst is one awakening. Whoever owns `changes` reads it empty.
-    pub fn sleep(&self, least: Duration, most: Duration, changes: Option<BorrowedFd<'_>>) {
+    /// burst is one awakening. Whoever owns `changes` reads it empty. Tells whether a waker has called.
+    pub fn sleep(&self, least: Duration, most: Duration, changes: Option<BorrowedFd<'_>>) -> bool {
         let began = Instant::now();
         let mut fds = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         fds.extend(changes.map(|changes| PollFd::new(changes, PollFlags::POLLIN)));
@@ -57,7 +57,7 @@ impl Sleeper {
         let _ready_or_not = poll(&mut fds, timeout);
         thread::sleep(least.saturating_sub(began.elapsed()));
         // What came during the burst is seen by the round that follows.
-        let _empty = self.0.read();
+        self.0.read().is_ok()
     }
 }
 

@@ -13,6 +13,7 @@ mod conversations;
 mod daemon;
 mod input;
 mod life;
+mod mixups;
 mod owners;
 mod rst;
 mod scene;
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         cases.extend(rst::cases(backend, skip.as_ref()));
         cases.extend(owners::cases(backend, skip.as_ref()));
         cases.extend(life::cases(backend, skip.as_ref()));
+        cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));
         cases.extend(alarms::cases(backend, skip.as_ref()));

@@ -35,6 +35,8 @@ pub(super) struct Place {
     pub(super) container: Option<String>,
     /// Whether only the runtime's own processes live there.
     pub(super) helper: bool,
+    /// Whether a container made it, not the runtime.
+    pub(super) nested: bool,
 }
 
 impl Tracker {
@@ -60,6 +62,7 @@ impl Tracker {
                 id: cgroup.id,
                 container: container.map(|container| container.name.clone()),
                 helper: own.part == Part::Helper,
+                nested: matches!(own.part, Part::BelowContainer(_)),
             })
         };
         dirs.cgroups(&pod.uid).filter_map(place).collect()
@@ -87,6 +90,7 @@ impl Tracker {
             id: metadata.ino(),
             container: container.map(str::to_owned),
             helper: false,
+            nested: false,
         });
         for child in subdirectories(directory) {
             self.collect(pod, &child, container, places);
@@ -107,7 +111,7 @@ impl Tracker {
                 Some(slot) => {
                     watched.containers.insert(container.name.clone(), slot);
                 }
-                None if self.state.refused.insert(format!("{}/{}", pod.uid, container.name)) => {
+                None if self.state.refused.insert((pod.uid.clone(), Some(container.name.clone()))) => {
                     warn!(pod = pod.name, container = container.name, "counted with its pod: raise --slots");
                 }
                 None => {}
@@ -116,10 +120,13 @@ impl Tracker {
     }
 
     /// Sets the ids of all cgroups at and below the pod's; whether there were new ones. One that is gone keeps
-    /// its sockets' owner for the retention time: its last RST may come after it.
+    /// its sockets' owner for the retention time: its last RST may come after it. When the kernel's map is full,
+    /// those that are gone make room; what finds none even so is told once, and its sockets go by their
+    /// namespace.
     pub(super) fn own_cgroups(
         &self,
         watched: &mut Watched,
+        pod: &Pod,
         places: &[Place],
         now: Instant,
     ) -> Result<bool, ProbeError> {
@@ -131,26 +138,80 @@ impl Tracker {
             container.copied().unwrap_or(watched.slot)
         };
         let found: BTreeMap<u64, Slot> = places.iter().map(|place| (place.id, slot_of(place))).collect();
+        for (_, owned) in watched.cgroups.iter_mut().filter(|(id, _)| !found.contains_key(id)) {
+            owned.gone.get_or_insert(now);
+        }
+        self.disown_gone(watched, |since| now.duration_since(since) >= self.settings.retain)?;
         let mut new = false;
-        for (id, slot) in &found {
-            if watched.cgroups.get(id).is_none_or(|known| known.slot != *slot) {
-                self.maps.own_cgroup(*id, Owner { slot: *slot, pod: watched.slot })?;
+        let mut full = None;
+        for (id, slot) in found {
+            if watched.cgroups.get(&id).is_none_or(|known| known.slot != slot) {
+                let owner = Owner { slot, pod: watched.slot };
+                let mut owned = self.maps.own_cgroup(id, owner);
+                if owned.is_err() && self.disown_gone(watched, |_| true)? {
+                    owned = self.maps.own_cgroup(id, owner);
+                }
+                if let Err(error) = owned {
+                    full = Some(error);
+                    break;
+                }
                 new = true;
             }
-            watched.cgroups.insert(*id, OwnedCgroup { slot: *slot, gone: None });
+            watched.cgroups.insert(id, OwnedCgroup { slot, gone: None });
         }
-        let mut over = Vec::new();
-        for (id, owned) in watched.cgroups.iter_mut().filter(|(id, _)| !found.contains_key(id)) {
-            let since = *owned.gone.get_or_insert(now);
-            if now.duration_since(since) >= self.settings.retain {
-                over.push(*id);
+        if let Some(error) = &full
+            && !watched.lacks_cgroups
+        {
+            warn!(
+                pod = pod.name,
+                namespace = pod.namespace,
+                %error,
+                "not all of its cgroups are told apart; raise --slots: there are four cgroups to a slot"
+            );
+        }
+        watched.lacks_cgroups = full.is_some();
+        Ok(new)
+    }
+
+    /// Gives up cgroups whose directory is gone, `which` by the time since when; whether there were any.
+    fn disown_gone(
+        &self,
+        watched: &mut Watched,
+        which: impl Fn(Instant) -> bool,
+    ) -> Result<bool, ProbeError> {
+        let over: Vec<_> = watched
+            .cgroups
+            .iter()
+            .filter(|(_, owned)| owned.gone.is_some_and(&which))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in &over {
+            self.maps.disown_cgroup(*id, watched.slot)?;
+            watched.cgroups.remove(id);
+        }
+        Ok(!over.is_empty())
+    }
+
+    /// What was a pod's before it was gone is its own again, unless another pod has it: meanwhile another may have
+    /// had it, and given it up.
+    pub(super) fn take_back(&self, watched: &mut Watched) -> Result<(), ProbeError> {
+        let others: Vec<_> = self.state.watched.values().filter(|other| other.gone.is_none()).collect();
+        for (id, owned) in &watched.cgroups {
+            if !others.iter().any(|other| other.cgroups.contains_key(id)) {
+                self.maps.own_cgroup(*id, Owner { slot: owned.slot, pod: watched.slot })?;
             }
         }
-        for id in over {
-            watched.cgroups.remove(&id);
-            self.maps.disown_cgroup(id, watched.slot)?;
+        if let Some(netns) = &watched.netns {
+            if others
+                .iter()
+                .any(|other| other.netns.as_ref().is_some_and(|held| held.inode() == netns.inode()))
+            {
+                watched.netns = None;
+            } else {
+                self.maps.own_namespace(netns.inode(), Owner { slot: watched.slot, pod: watched.slot })?;
+            }
         }
-        Ok(new)
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gt_common::connection::CutKey;
+use gt_common::{connection::CutKey, owner::Slot};
 use tracing::info;
 
 use super::{Tracker, watched::Watched};
@@ -20,13 +20,14 @@ const NETNS_GRACE: Duration = Duration::from_secs(10);
 
 impl Tracker {
     /// Pods the source no longer names stay for the retention time: the last RST comes after the pod, the scrape
-    /// later still.
+    /// later still. Returns the slots of those that are forgotten now, to be [reused](Self::reuse) when no view
+    /// knows them any more.
     pub(super) fn forget(
         &mut self,
         named: &BTreeSet<String>,
         dirs: &PodDirs,
         now: Instant,
-    ) -> Result<(), ProbeError> {
+    ) -> Result<Vec<Slot>, ProbeError> {
         let mut over = Vec::new();
         for (uid, watched) in &mut self.state.watched {
             let Some(since) = watched.gone else { continue };
@@ -43,15 +44,15 @@ impl Tracker {
             }
         }
         let over: Vec<_> = over.iter().filter_map(|uid| self.state.watched.remove(uid)).collect();
-        self.state.refused.retain(|refused| named.contains(refused.split('/').next().unwrap_or_default()));
+        self.state.refused.retain(|(uid, _)| named.contains(uid));
         self.release(&over)
     }
 
-    /// Takes everything of some pods out of the kernel and gives their slots back; their counts live on where
-    /// their names do. All at once: the kernel's tables are walked once for all of them.
-    fn release(&mut self, over: &[Watched]) -> Result<(), ProbeError> {
+    /// Nothing in the kernel leads to some pods any more; their counts live on where their names do. All at once:
+    /// the kernel's tables are walked once for all of them.
+    fn release(&mut self, over: &[Watched]) -> Result<Vec<Slot>, ProbeError> {
         if over.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let cuts = self.maps.cuts()?;
         let mut slots = Vec::new();
@@ -71,12 +72,23 @@ impl Tracker {
                 slots.push(owner.slot);
             }
         }
-        self.maps.reset(&slots)?;
-        for slot in slots {
-            self.state.free.give_back(slot);
-        }
         for Watched { pod: Pod { namespace, name, uid, .. }, .. } in over {
             info!(pod = name, namespace, uid, "pod forgotten");
+        }
+        Ok(slots)
+    }
+
+    /// Empties slots and lets other pods have them: after the names were published without them, and not while
+    /// a scrape by the names before is under way, which would show zero, or another pod's counts, for a pod that
+    /// is forgotten.
+    pub(super) fn reuse(&mut self, slots: &[Slot]) -> Result<(), ProbeError> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let _no_scrape_reads = self.owners.no_reader();
+        self.maps.reset(slots)?;
+        for slot in slots {
+            self.state.free.give_back(*slot);
         }
         Ok(())
     }

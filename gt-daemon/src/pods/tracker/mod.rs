@@ -68,8 +68,10 @@ pub struct Tracker {
 struct State {
     watched: BTreeMap<String, Watched>,
     free: FreeSlots,
-    /// Pods (by UID) and containers (UID/name) that found no slot: told once.
-    refused: BTreeSet<String>,
+    /// Pods (by UID) and containers (by UID and name) that found no slot: told once.
+    refused: BTreeSet<(String, Option<String>)>,
+    /// Why pods (by UID) are not fully watched, as it was told.
+    faults: BTreeMap<String, String>,
     retired: BTreeMap<Name, Retired>,
 }
 
@@ -81,6 +83,7 @@ impl Tracker {
             watched: BTreeMap::new(),
             free: FreeSlots::new(maps.slots()),
             refused: BTreeSet::new(),
+            faults: BTreeMap::new(),
             retired: BTreeMap::new(),
         };
         let limit = watch_limit(&settings.proc);
@@ -107,7 +110,8 @@ impl Tracker {
 
     /// A pod that cannot be watched is told in the log and does not keep the others from it.
     fn follow(&mut self, now: Instant) -> Result<(), ProbeError> {
-        let dirs = self.dirs(now);
+        self.follow_cgroups(now);
+        let dirs = self.tree.pods();
         let named: BTreeSet<_> = self.known.iter().map(|pod| pod.uid.clone()).collect();
         for (uid, watched) in &mut self.state.watched {
             if !named.contains(uid) {
@@ -117,19 +121,15 @@ impl Tracker {
         let mut fresh = Vec::new();
         let pods = std::mem::take(&mut self.known);
         for pod in &pods {
-            match self.see(pod, &dirs, now) {
-                Ok(Some(sockets)) => fresh.push((pod.uid.clone(), sockets)),
-                Ok(None) => {}
-                Err(error) => {
-                    warn!(pod = format!("{}/{}", pod.namespace, pod.name), %error, "not fully watched");
-                }
-            }
+            let fault = self.see(pod, &dirs, now, &mut fresh).err().map(|error| error.to_string());
+            self.tell_fault(pod, fault);
         }
+        self.state.faults.retain(|uid, _| named.contains(uid));
         self.known = pods;
         self.adopt(&fresh);
-        let forgotten = self.forget(&named, &dirs, now);
+        let over = self.forget(&named, &dirs, now);
         self.publish();
-        forgotten
+        self.reuse(&over?)
     }
 
     /// Readable when cgroups have come or gone; `None` while they are only read.
@@ -152,10 +152,10 @@ impl Tracker {
         })
     }
 
-    /// The pods' cgroups as they are now.
-    fn dirs(&mut self, now: Instant) -> Arc<PodDirs> {
+    /// Follows the changes of cgroups; whether one of a pod may have come or gone, and a round is worth while.
+    pub fn follow_cgroups(&mut self, now: Instant) -> bool {
         let overflows = self.tree.overflows();
-        self.tree.refresh(now);
+        let changed = self.tree.refresh(now);
         if self.tree.overflows() != overflows {
             warn!("the kernel's queue of changes to cgroups was full: all were read again");
         }
@@ -165,7 +165,18 @@ impl Tracker {
             _ => {}
         }
         self.told_followed = self.tree.fault().is_none();
-        self.tree.pods()
+        changed
+    }
+
+    /// Says once why a pod is not fully watched.
+    fn tell_fault(&mut self, pod: &Pod, fault: Option<String>) {
+        let told = match &fault {
+            Some(fault) => self.state.faults.insert(pod.uid.clone(), fault.clone()),
+            None => self.state.faults.remove(&pod.uid),
+        };
+        if let Some(fault) = fault.filter(|fault| told.as_ref() != Some(fault)) {
+            warn!(pod = pod.name, namespace = pod.namespace, "not fully watched: {fault}");
+        }
     }
 
     /// How many pods are watched now.
@@ -197,31 +208,40 @@ impl Tracker {
                 census.unattributed += 1;
             }
         }
-        census.refused = self.state.refused.iter().filter(|refused| !refused.contains('/')).count() as u64;
+        census.refused =
+            self.state.refused.iter().filter(|(_, container)| container.is_none()).count() as u64;
         census
     }
 
-    /// Follows one pod; where open connections have to be taken in, if anywhere.
-    fn see(&mut self, pod: &Pod, dirs: &PodDirs, now: Instant) -> Result<Option<Sockets>, ProbeError> {
+    /// Follows one pod; notes in `fresh` where open connections have to be taken in, if anywhere.
+    fn see(
+        &mut self,
+        pod: &Pod,
+        dirs: &PodDirs,
+        now: Instant,
+        fresh: &mut Vec<(String, Sockets)>,
+    ) -> Result<(), ProbeError> {
         let mut watched = match self.state.watched.remove(&pod.uid) {
             Some(watched) => watched,
             None => match self.begin(pod, now)? {
                 Some(watched) => watched,
-                None => return Ok(None),
+                None => return Ok(()),
             },
         };
-        watched.gone = None;
+        let returned = if watched.gone.take().is_some() { self.take_back(&mut watched) } else { Ok(()) };
         let told = if watched.pod.protocol == pod.protocol && watched.pod.ports == pod.ports {
             Ok(())
         } else {
             self.tell(&mut watched, pod)
         };
-        let seen = self.locate(&mut watched, pod, dirs, now);
+        let located = self.locate(&mut watched, pod, dirs, now).map(|sockets| {
+            fresh.extend(sockets.map(|sockets| (pod.uid.clone(), sockets)));
+        });
         if watched.pod != *pod {
             watched.pod.clone_from(pod);
         }
         self.state.watched.insert(pod.uid.clone(), watched);
-        told.and(seen)
+        returned.and(told).and(located)
     }
 
     /// Finds what in the kernel leads to the pod; where open connections have to be taken in, if anywhere.
@@ -234,7 +254,7 @@ impl Tracker {
     ) -> Result<Option<Sockets>, ProbeError> {
         let places = self.places(pod, dirs);
         self.name_containers(watched, pod, &places);
-        let new_cgroups = self.own_cgroups(watched, &places, now)?;
+        let new_cgroups = self.own_cgroups(watched, pod, &places, now)?;
         let new_namespace = self.own_namespace(watched, pod, &places, now)?;
         Ok(match (new_namespace, new_cgroups && watched.netns.is_none()) {
             (true, _) => Some(Sockets::OwnNamespace),
@@ -266,7 +286,7 @@ impl Tracker {
     /// Gives a new pod its slot and tells the kernel programs its ports; `None` when no slot is left.
     fn begin(&mut self, pod: &Pod, now: Instant) -> Result<Option<Watched>, ProbeError> {
         let Some(slot) = self.state.free.take() else {
-            if self.state.refused.insert(pod.uid.clone()) {
+            if self.state.refused.insert((pod.uid.clone(), None)) {
                 warn!(
                     pod = pod.name,
                     namespace = pod.namespace,
@@ -275,9 +295,13 @@ impl Tracker {
             }
             return Ok(None);
         };
-        self.state.refused.remove(&pod.uid);
+        self.state.refused.remove(&(pod.uid.clone(), None));
         let mut watched = Watched::new(pod.clone(), slot, now);
         if let Err(error) = self.tell(&mut watched, pod) {
+            // What was told before the fault must not become the next one's.
+            for port in &watched.ports {
+                self.maps.declass(slot, *port)?;
+            }
             self.state.free.give_back(slot);
             return Err(error);
         }

@@ -79,10 +79,16 @@ impl Tracker {
         }
     }
 
-    /// A namespace by the pod's processes; those of the runtime (conmon) live in the host's.
+    /// A namespace by the pod's processes; those of the runtime (conmon) live in the host's. One that is
+    /// known stays for as long as any of them is in it.
     fn by_process(&self, watched: &mut Watched, pod: &Pod, places: &[Place]) -> Option<Netns> {
-        let places = places.iter().filter(|place| !place.helper).map(|place| place.path.as_path());
-        match Netns::of_processes(places, &self.settings.proc, self.settings.host_netns.inode()) {
+        let mut places: Vec<_> = places.iter().filter(|place| !place.helper).collect();
+        // A node or a builder inside a container has containers, and so namespaces, of its own.
+        places.sort_by_key(|place| place.nested);
+        let paths = places.iter().map(|place| place.path.as_path());
+        let known = watched.netns.as_ref().map(Netns::inode);
+        let host = self.settings.host_netns.inode();
+        match Netns::of_processes(paths, &self.settings.proc, host, known) {
             Ok(found) => found,
             Err(error) => {
                 watched.tell_fault(pod, "no series", error.to_string());

@@ -2,7 +2,7 @@
 //! in, what ended unseen goes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{MutexGuard, PoisonError},
     time::Duration,
 };
@@ -67,8 +67,8 @@ impl Tracker {
         let mut passes = BTreeMap::new();
         // Two pods may have the same one: the older of them is gone.
         for netns in self.state.watched.values().filter_map(|watched| watched.netns.as_ref()).chain(host) {
-            if !passes.contains_key(&netns.inode()) {
-                passes.insert(netns.inode(), self.pass(netns)?);
+            if let Entry::Vacant(place) = passes.entry(netns.inode()) {
+                place.insert(self.pass(netns)?);
             }
         }
         self.correct(&passes)

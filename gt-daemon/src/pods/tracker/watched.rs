@@ -43,6 +43,8 @@ pub(super) struct Watched {
     pub(super) containers: BTreeMap<String, Slot>,
     /// Cgroup ids set in the kernel.
     pub(super) cgroups: BTreeMap<u64, OwnedCgroup>,
+    /// Whether some of its cgroups found no room in the kernel's map: told once.
+    pub(super) lacks_cgroups: bool,
     /// The namespace, held open; `None` when not found yet, when it is the host's, or when the pod is gone.
     pub(super) netns: Option<Netns>,
     /// Whether the pod was found to live in the host's network namespace.
@@ -78,6 +80,7 @@ impl Watched {
             slot,
             containers: BTreeMap::new(),
             cgroups: BTreeMap::new(),
+            lacks_cgroups: false,
             netns: None,
             host_network: false,
             had_netns: false,
