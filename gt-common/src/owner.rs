@@ -9,6 +9,9 @@ pub type Slot = u32;
 /// The slot of the network namespace in which the daemon checks its own hooks.
 pub const SELF_CHECK: Slot = 0;
 
+/// A slot has to fit in 16 bits, in which an entry of the connection table keeps it.
+pub const MAX_SLOTS: u32 = 1 << 16;
+
 /// Slots available by default; the daemon can set another number at start.
 pub const DEFAULT_SLOTS: u32 = 1024;
 

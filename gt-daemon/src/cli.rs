@@ -46,7 +46,7 @@ pub struct RunOptions {
     pub retain: Duration,
     /// How many pods and containers can be told apart at a time.
     #[arg(long, default_value_t = gt_common::owner::DEFAULT_SLOTS, env = "GT_SLOTS",
-          value_parser = clap::value_parser!(u32).range(2..=65536))]
+          value_parser = clap::value_parser!(u32).range(2..=i64::from(gt_common::owner::MAX_SLOTS)))]
     pub slots: u32,
     /// How many connections of watched pods can be open at a time.
     #[arg(long, default_value_t = 131_072, env = "GT_CONNECTIONS",

@@ -145,8 +145,8 @@ fn entry<M: Mem>(
         read_jiffies: none,
         read_copied: M::get::<u32>(tcp, offset!(tcp_copied_seq)),
         read_written: M::get::<u32>(tcp, offset!(tcp_write_seq)),
-        slot: owner.slot,
-        pod: owner.pod,
+        short_slot: owner.slot as u16,
+        short_pod: owner.pod as u16,
         seen: none,
         netns,
         lane: lane as u8,
@@ -157,7 +157,6 @@ fn entry<M: Mem>(
         evidence: zero() as u8,
         hc: zero() as u8,
         reserved: zero() as u8,
-        reserved_word: none,
     }
 }
 
@@ -218,7 +217,7 @@ pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How
 pub(crate) fn leave(connection: &mut Connection) {
     if connection.flags & LEFT == 0 {
         connection.flags |= LEFT;
-        count(connection.slot, connection.lane, |counters| &mut counters.left);
+        count(connection.slot(), connection.lane, |counters| &mut counters.left);
     }
 }
 
@@ -227,7 +226,7 @@ pub(crate) fn leave(connection: &mut Connection) {
 pub(crate) fn close(connection: &mut Connection) {
     if connection.flags & CLOSED == 0 {
         connection.flags |= CLOSED;
-        count(connection.slot, connection.lane, |counters| &mut counters.closed);
+        count(connection.slot(), connection.lane, |counters| &mut counters.closed);
     }
 }
 

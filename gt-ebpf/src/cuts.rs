@@ -30,7 +30,7 @@ fn count(key: &CutKey) {
 pub(crate) fn teardown(connection: &Connection) {
     if connection.evidence != Evidence::None as u8 {
         count(&CutKey {
-            slot: connection.slot,
+            slot: connection.slot(),
             how: connection.how,
             rst: 0,
             evidence: connection.evidence,
@@ -50,7 +50,7 @@ pub(crate) fn reset(connection: &mut Connection, received: bool) {
     }
     connection.flags |= RST_COUNTED;
     count(&CutKey {
-        slot: connection.slot,
+        slot: connection.slot(),
         how: 0,
         rst: if received { 2 } else { 1 },
         evidence: connection.evidence,

@@ -127,18 +127,18 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
             return;
         }
         let netns = owner::socket_netns::<M>(sk);
-        count(connection.slot, connection.lane, |counters| &mut counters.rst_received[0]);
+        count(connection.slot(), connection.lane, |counters| &mut counters.rst_received[0]);
         let mut moment = teardown::nothing();
         let first =
             state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstReceived, &mut moment);
         // In doubt, the RST is not held against a request: docs/limitations.md.
-        if !may_be_none || !doubt(sk, state, connection.slot, netns, connection.lane) {
+        if !may_be_none || !doubt(sk, state, connection.slot(), netns, connection.lane) {
             cuts::reset(connection, true);
         }
         let about = About {
             kind: Kind::RstReceived,
             detail,
-            slot: connection.slot,
+            slot: connection.slot(),
             netns,
             state,
             lane: connection.lane,

@@ -125,7 +125,7 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
         if tcp.is_null() {
             return;
         }
-        counted(connection.slot, connection.lane, why);
+        counted(connection.slot(), connection.lane, why);
         let mut moment = teardown::nothing();
         let first =
             state == ESTABLISHED && teardown::teardown::<M>(tcp, connection, How::RstSent, &mut moment);
@@ -134,7 +134,7 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
         let about = About {
             kind: Kind::RstSent,
             detail: why as u8,
-            slot: connection.slot,
+            slot: connection.slot(),
             netns,
             state,
             lane: connection.lane,

@@ -81,7 +81,7 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
         connections::close(connection);
     }
     // Teardowns are events always, other changes only while somebody wants them.
-    if !leaves && connections::facts(connection.pod).interest != 1 {
+    if !leaves && connections::facts(connection.pod()).interest != 1 {
         return;
     }
     let tcp = M::tcp(sk);
@@ -103,13 +103,13 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
             time_ns = connections::packet_time::<M>(tcp);
         }
     }
-    if !first && connections::facts(connection.pod).interest != 1 {
+    if !first && connections::facts(connection.pod()).interest != 1 {
         return;
     }
     let about = About {
         kind: if first { Kind::Teardown } else { Kind::State },
         detail: if first { connection.how } else { new },
-        slot: connection.slot,
+        slot: connection.slot(),
         netns: owner::socket_netns::<M>(sk),
         state: old,
         lane: connection.lane,

@@ -46,7 +46,7 @@ pub(crate) fn teardown<M: Mem>(
     connection.how = how as u8;
     let how = unsafe { core::ptr::read_volatile(&raw const connection.how) };
     *moment = look::<M>(tcp, connection, how);
-    connection.hc = facts(connection.pod).hc;
+    connection.hc = facts(connection.pod()).hc;
     let protocol = known_protocol(connection);
     let (phase, evidence) = judge(how, protocol, moment, &limits());
     connection.phase = phase as u8;

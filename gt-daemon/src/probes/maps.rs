@@ -127,7 +127,7 @@ impl Maps {
         }
         absent_is_fine(connections.remove(&socket)).map_err(failed("CONNECTIONS"))?;
         let mut corrections = lock(&self.corrections);
-        let correction = corrections.entry((current.slot, current.lane)).or_default();
+        let correction = corrections.entry((current.slot(), current.lane)).or_default();
         correction.left += u64::from(current.flags & LEFT == 0);
         correction.closed += u64::from(current.flags & CLOSED == 0);
         Ok(true)
@@ -141,7 +141,7 @@ impl Maps {
     /// Prepares slots for another owner: no connection, cut or count of the last one is left.
     pub fn reset(&self, slots: &[Slot]) -> Result<(), ProbeError> {
         for (socket, connection) in self.connections()? {
-            if slots.contains(&connection.slot) || slots.contains(&connection.pod) {
+            if slots.contains(&connection.slot()) || slots.contains(&connection.pod()) {
                 absent_is_fine(lock(&self.connections).remove(&socket)).map_err(failed("CONNECTIONS"))?;
             }
         }

@@ -156,7 +156,7 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
 /// The self-check's connections in the table.
 fn entries(maps: &Maps) -> Result<Vec<Connection>, ProbeError> {
     let all = maps.connections()?;
-    Ok(all.into_iter().map(|(_, connection)| connection).filter(|c| c.slot == SELF_CHECK).collect())
+    Ok(all.into_iter().map(|(_, connection)| connection).filter(|c| c.slot() == SELF_CHECK).collect())
 }
 
 /// A count that a conversation must raise.
