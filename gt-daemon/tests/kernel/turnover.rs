@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
 use xtask::sandbox::{Cgroup, Process, cgroup2_root, eventually};
 
 use crate::{
@@ -54,7 +55,7 @@ fn turnover(backend: Backend) -> Result<()> {
     let mut pods: VecDeque<Pod> =
         number.by_ref().take(live).map(|number| node.pod(number)).collect::<Result<_>>()?;
     let mut last = BTreeMap::new();
-    let mut slowest = Duration::ZERO;
+    let mut made = BTreeMap::new();
     let began = Instant::now();
     let mut second = 0;
     while second < seconds || pods.iter().any(|pod| !pod.is_right(&last)) {
@@ -71,16 +72,15 @@ fn turnover(backend: Backend) -> Result<()> {
             ensure!(pod.is_possible(&last), "pod {} has {:?}", pod.name, last.get(&pod.name));
             // Only what is accounted for can be counted from the first connection.
             if last.contains_key(&pod.name) && !pod.has_talked {
-                if pod.number >= live {
-                    slowest = slowest.max(pod.made.elapsed());
-                }
                 pod.talk()?;
             }
         }
         if second < seconds && began.elapsed() >= Duration::from_secs(second) {
             second += 1;
             for number in number.by_ref().take(A_SECOND) {
-                pods.push_back(node.pod(number)?);
+                let pod = node.pod(number)?;
+                made.insert(pod.name.clone(), pod.made);
+                pods.push_back(pod);
             }
             while pods.len() > live && pods.front().is_some_and(|pod| pod.is_right(&last)) {
                 drop(pods.pop_front());
@@ -89,7 +89,7 @@ fn turnover(backend: Backend) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    println!("the slowest pod was accounted for after {} ms, scrapes included", slowest.as_millis());
+    tell_delays(&daemon.log(), &made)?;
     // Those that have gone too: what the last scrape still shows of them is theirs.
     for (name, count) in &last {
         let number: usize = name.trim_start_matches("pod-").parse()?;
@@ -110,6 +110,30 @@ fn turnover(backend: Backend) -> Result<()> {
         open_files(&daemon).is_ok_and(|now| now <= files + 8).then_some(())
     })
     .with_context(|| format!("{files} files were open before, and now {:?}", open_files(&daemon)))
+}
+
+/// Tells how long pods waited until the kernel was told of their namespaces, by the daemon's log. For people: it depends
+/// on the machine.
+fn tell_delays(log: &str, made: &BTreeMap<String, Timestamp>) -> Result<()> {
+    let mut delays = Vec::new();
+    for line in log.lines() {
+        let Some((time, rest)) = line.split_once(' ') else { continue };
+        let Some((_, rest)) = rest.split_once("network namespace found pod=\"") else { continue };
+        let pod = rest.split('"').next().unwrap_or_default();
+        if let Some(made) = made.get(pod) {
+            delays.push(time.parse::<Timestamp>()?.duration_since(*made).as_millis());
+        }
+    }
+    ensure!(delays.len() == made.len(), "{} of {} pods stand in the log", delays.len(), made.len());
+    delays.sort_unstable();
+    let at = |part: usize| delays.get((delays.len() * part / 100).min(delays.len().saturating_sub(1)));
+    println!(
+        "accounted for after {:?} ms (median), {:?} ms (99 %), {:?} ms (slowest)",
+        at(50),
+        at(99),
+        at(100)
+    );
+    Ok(())
 }
 
 /// Files that the daemon holds open, network namespaces among them.
@@ -151,7 +175,8 @@ impl Node {
 struct Pod {
     name: String,
     number: usize,
-    made: Instant,
+    /// When its process had been started.
+    made: Timestamp,
     has_talked: bool,
     log: PathBuf,
     process: Process,
@@ -174,7 +199,7 @@ impl Pod {
         Ok(Self {
             name,
             number,
-            made: Instant::now(),
+            made: Timestamp::now(),
             has_talked: false,
             log,
             process,
