@@ -4,13 +4,13 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use tracing::warn;
 
 use super::Tracker;
 use crate::{
+    clock::monotonic_ns,
     kernel::cgroup::Mode,
     pods::netns::Netns,
     probes::{Probes, adopt::AdoptError},
@@ -107,10 +107,4 @@ impl Tracker {
 
 fn not_taken_in(namespace: &str, pod: &str, error: &AdoptError) {
     warn!(pod, namespace, %error, "open connections are not taken in");
-}
-
-/// The clock of the kernel programs.
-fn monotonic_ns() -> u64 {
-    let now = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
