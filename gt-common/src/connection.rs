@@ -155,6 +155,9 @@ pub const LEFT: u8 = 4;
 pub const CLOSED: u8 = 8;
 /// Set in [`Connection::flags`]: the application has read.
 pub const READ: u8 = 16;
+/// Set in [`Connection::flags`]: the pod's side ended because its process did, so it says nothing where `how` tells of
+/// the peer, or of a timeout.
+pub const EXITING: u8 = 64;
 
 /// Set in [`Event::flags`](crate::event::Event::flags): this event is the connection's teardown.
 pub const FIRST: u8 = 32;

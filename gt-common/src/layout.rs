@@ -85,6 +85,8 @@ pub struct KernelLayout {
     pub rt_type: u32,
     /// `rt6_info.rt6i_flags`, u32; absent without CONFIG_IPV6.
     pub rt6_flags: u32,
+    /// `task_struct.flags`, u32.
+    pub task_flags: u32,
 }
 
 impl KernelLayout {
@@ -125,8 +127,9 @@ impl KernelLayout {
         dev_net: ABSENT,
         rt_type: ABSENT,
         rt6_flags: ABSENT,
+        task_flags: ABSENT,
     };
 }
 
-const _: () = assert!(size_of::<KernelLayout>() == 35 * 4);
+const _: () = assert!(size_of::<KernelLayout>() == 36 * 4);
 crate::pod!(KernelLayout);

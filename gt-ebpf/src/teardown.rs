@@ -2,14 +2,14 @@
 //!
 //! Judged once, at the first event; what follows refers to it.
 
-use aya_ebpf::helpers::bpf_jiffies64;
-use gt_common::connection::{ADOPTED, Connection, Evidence, How, Lane, Moment, Protocol, READ, judge};
+use aya_ebpf::helpers::{bpf_jiffies64, generated};
+use gt_common::connection::{ADOPTED, Connection, EXITING, Evidence, How, Lane, Moment, Protocol, READ, judge};
 
 use crate::{
     connections::facts,
     cuts,
     layout::{limits, offset},
-    mem::{Mem, zero},
+    mem::{Mem, get, zero},
 };
 
 /// No teardown has been looked at.
@@ -44,6 +44,10 @@ pub(crate) fn teardown<M: Mem>(
         return false;
     }
     connection.how = how as u8;
+    // Both come from a call of the application, or from its end: the current task is whose socket it is.
+    if how as u8 == How::FinSent as u8 || how as u8 == How::Pending as u8 {
+        connection.flags |= exiting();
+    }
     let how = unsafe { core::ptr::read_volatile(&raw const connection.how) };
     *moment = look::<M>(tcp, connection, how);
     connection.hc = facts(connection.pod()).hc;
@@ -57,6 +61,17 @@ pub(crate) fn teardown<M: Mem>(
         cuts::teardown(connection);
     }
     true
+}
+
+/// [`EXITING`] when the current task is on its way out (`PF_EXITING`, include/linux/sched.h; set by `do_exit` before
+/// it closes files). Without a branch, see [`get`](crate::mem::get).
+#[inline(always)]
+fn exiting() -> u8 {
+    const PF_EXITING: u32 = 4;
+
+    let task = unsafe { generated::bpf_get_current_task() } as *const u8;
+    let flags = get::<u32>(task, offset!(task_flags));
+    ((flags & PF_EXITING) / PF_EXITING) as u8 * EXITING
 }
 
 /// By which protocol a connection is judged: an adopted one that has not been read from since may be anywhere in

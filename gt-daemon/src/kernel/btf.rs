@@ -181,6 +181,7 @@ impl KernelTypes {
             dev_net: optional("net_device", &["nd_net", "net"]),
             rt_type: required("rtable", &["rt_type"], "rtable.rt_type")?,
             rt6_flags: optional("rt6_info", &["rt6i_flags"]),
+            task_flags: required("task_struct", &["flags"], "task_struct.flags")?,
         })
     }
 }

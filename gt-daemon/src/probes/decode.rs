@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use gt_common::{
-    connection::{ADOPTED, Evidence, FIRST, HcState, How, Lane, Phase, Protocol, READ},
+    connection::{ADOPTED, EXITING, Evidence, FIRST, HcState, How, Lane, Phase, Protocol, READ},
     counters::{RstReceived, RstSent},
     event::{Event, Kind},
     owner::Slot,
@@ -55,6 +55,8 @@ pub struct Known {
     pub protocol: Protocol,
     /// The judgement, frozen at the teardown.
     pub how: How,
+    /// Whether the pod's process was on its way out when its side ended; `false` where the peer's did.
+    pub exiting: bool,
     pub phase: Phase,
     pub evidence: Evidence,
     pub hc: HcState,
@@ -110,12 +112,14 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
     let _reserved = u32::from_ne_bytes(fields.take());
     let [lane, protocol, phase, how, evidence, hc, flags, _reserved] = fields.take();
     let first = flags & FIRST != 0 || kind == Kind::Teardown as u8;
+    let how = number("teardown", &HOW, how)?;
     let known = Known {
         since_ns,
         adopted: flags & ADOPTED != 0,
         since_read: (first && flags & READ != 0).then_some(since_read),
         protocol: number("protocol", &Protocol::ALL, protocol)?,
-        how: number("teardown", &HOW, how)?,
+        how,
+        exiting: flags & EXITING != 0 && matches!(how, How::FinSent | How::RstSent),
         phase: number("phase", &Phase::ALL, phase)?,
         evidence: number("evidence", &EVIDENCE, evidence)?,
         hc: number("hc state", &HcState::ALL, hc)?,
@@ -311,6 +315,12 @@ mod tests {
         assert_eq!((known.unread, known.unsent, known.unacked, known.since_sent), (5, 6, 7, 8));
         assert_eq!((known.protocol, known.phase), (Protocol::Tls, Phase::Awaiting));
         assert_eq!((known.evidence, known.hc, known.adopted), (Evidence::Possible, HcState::Closing, true));
+        let exiting = |how: How| {
+            let event = Event { how: how as u8, flags: FIRST | EXITING, ..torn };
+            decode(&bytes(&event)).unwrap().connection.unwrap().exiting
+        };
+        assert!(!known.exiting && exiting(How::FinSent) && exiting(How::RstSent));
+        assert!(!exiting(How::FinReceived) && !exiting(How::Timeout));
         let unknown = decode(&bytes(&Event { phase: 6, ..torn }));
         assert_eq!(unknown, Err(DecodeError::Value { what: "phase", value: 6 }));
     }
