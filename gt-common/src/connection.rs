@@ -123,7 +123,7 @@ impl Evidence {
 
 /// State of a pod's hc sidecar, as its last known answer.
 #[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HcState {
     /// Not known, or the pod has no hc.
     Unknown = 0,

@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod correlate;
 pub mod dial;
 pub mod doctor;
 pub mod envoy;

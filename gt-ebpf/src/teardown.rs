@@ -3,7 +3,9 @@
 //! Judged once, at the first event; what follows refers to it.
 
 use aya_ebpf::helpers::{bpf_jiffies64, generated};
-use gt_common::connection::{ADOPTED, Connection, EXITING, Evidence, How, Lane, Moment, Protocol, READ, judge};
+use gt_common::connection::{
+    ADOPTED, Connection, EXITING, Evidence, How, Lane, Moment, Protocol, READ, judge,
+};
 
 use crate::{
     connections::facts,

@@ -73,6 +73,8 @@ impl ServerState {
 pub struct Counters {
     pub downstream_rq_total: Option<u64>,
     pub downstream_cx_total: Option<u64>,
+    /// Clients' connections that ended; counted after what their end cut is.
+    pub downstream_cx_destroy: Option<u64>,
     /// Clients' connections that ended with a request in flight: all, by Envoy, by the peer.
     pub downstream_cx_destroy_active_rq: Option<u64>,
     pub downstream_cx_destroy_local_active_rq: Option<u64>,
@@ -97,6 +99,7 @@ macro_rules! each_counter {
         $visit! {
             downstream_rq_total: DownstreamRqTotal,
             downstream_cx_total: DownstreamCxTotal,
+            downstream_cx_destroy: DownstreamCxDestroy,
             downstream_cx_destroy_active_rq: DownstreamCxDestroyActiveRq,
             downstream_cx_destroy_local_active_rq: DownstreamCxDestroyLocalActiveRq,
             downstream_cx_destroy_remote_active_rq: DownstreamCxDestroyRemoteActiveRq,

@@ -16,6 +16,7 @@ pub enum Stat {
     ListenersDraining,
     DownstreamRqTotal,
     DownstreamCxTotal,
+    DownstreamCxDestroy,
     DownstreamCxDestroyActiveRq,
     DownstreamCxDestroyLocalActiveRq,
     DownstreamCxDestroyRemoteActiveRq,
@@ -64,7 +65,7 @@ pub enum Kind {
 
 impl Stat {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::DownstreamRqActive,
         Self::DownstreamCxActive,
         Self::UpstreamRqActive,
@@ -75,6 +76,7 @@ impl Stat {
         Self::ListenersDraining,
         Self::DownstreamRqTotal,
         Self::DownstreamCxTotal,
+        Self::DownstreamCxDestroy,
         Self::DownstreamCxDestroyActiveRq,
         Self::DownstreamCxDestroyLocalActiveRq,
         Self::DownstreamCxDestroyRemoteActiveRq,
@@ -104,6 +106,7 @@ impl Stat {
             Self::ListenersDraining => (ListenerManager, "total_listeners_draining", Gauge),
             Self::DownstreamRqTotal => (Http, "downstream_rq_total", Counter),
             Self::DownstreamCxTotal => (Http, "downstream_cx_total", Counter),
+            Self::DownstreamCxDestroy => (Http, "downstream_cx_destroy", Counter),
             Self::DownstreamCxDestroyActiveRq => (Http, "downstream_cx_destroy_active_rq", Counter),
             Self::DownstreamCxDestroyLocalActiveRq => {
                 (Http, "downstream_cx_destroy_local_active_rq", Counter)

@@ -50,6 +50,12 @@ impl States {
         }
     }
 
+    /// The states of either.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether a state is in both.
     #[must_use]
     pub fn meets(self, other: Self) -> bool {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use gt_common::{
-    connection::{ADOPTED, EXITING, Evidence, FIRST, HcState, How, Lane, Phase, Protocol, READ},
+    connection::{ADOPTED, EXITING, Evidence, FIRST, HcState, How, Lane, Phase, Protocol, READ, RST_COUNTED},
     counters::{RstReceived, RstSent},
     event::{Event, Kind},
     owner::Slot,
@@ -57,6 +57,8 @@ pub struct Known {
     pub how: How,
     /// Whether the pod's process was on its way out when its side ended; `false` where the peer's did.
     pub exiting: bool,
+    /// Whether an RST has been counted for it as a cut, at this event or before.
+    pub rst_counted: bool,
     pub phase: Phase,
     pub evidence: Evidence,
     pub hc: HcState,
@@ -119,6 +121,7 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
         since_read: (first && flags & READ != 0).then_some(since_read),
         protocol: number("protocol", &Protocol::ALL, protocol)?,
         how,
+        rst_counted: flags & RST_COUNTED != 0,
         exiting: flags & EXITING != 0 && matches!(how, How::FinSent | How::RstSent),
         phase: number("phase", &Phase::ALL, phase)?,
         evidence: number("evidence", &EVIDENCE, evidence)?,

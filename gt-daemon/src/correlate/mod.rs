@@ -1,0 +1,226 @@
+//! The join: what the kernel saw end, what hc told the load balancer, and what the proxy counted, put together into cuts.
+//! Pure and synchronous; time is an argument.
+//!
+//! [`torn`] is a teardown as the kernel judged it, [`proxy`] finds the proxy's word on it, [`cause`] who is to blame,
+//! [`pod`] keeps one pod's teardowns until both are known, [`counted`] counts what was judged, [`lost`] finds cuts whose
+//! events never came.
+//!
+//! Owns: which proof goes before which. Refuses: to take a word back that was counted, and to call anything proved that a
+//! source could not see.
+
+pub mod cause;
+pub mod counted;
+pub mod judged;
+mod lost;
+pub mod pod;
+pub mod proxy;
+pub mod torn;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use gt_common::{
+    connection::{CutKey, Evidence, HcState, How, Lane},
+    owner::Slot,
+};
+
+use self::{
+    cause::{Cause, cause},
+    counted::{Counted, CutLabels, Knows, ResetLabels},
+    judged::{Judged, hc_label},
+    lost::Lost,
+    pod::{Pod, Reset},
+    torn::{Direction, Ending, Id, Proof, Torn},
+};
+use crate::{
+    clock::Moment,
+    envoy::reader::Report,
+    hc::{observation::HcObservation, states::States},
+    pods::owners::Name,
+    probes::decode::{Observed, What},
+};
+
+/// What can be joined for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    pub uid: Arc<str>,
+    /// All slots of the pod, with their names; `pod_slot` is that of the pod as a whole.
+    pub slots: Vec<(Slot, Name)>,
+    pub pod_slot: Slot,
+    pub has_hc: bool,
+    pub has_envoy: bool,
+    /// Whether it is on its way out: then each teardown is worth asking hc and the proxy.
+    pub draining: bool,
+}
+
+/// All pods' joins.
+#[derive(Debug, Default)]
+pub struct Joins {
+    pods: BTreeMap<Arc<str>, Pod>,
+    slots: HashMap<Slot, (Arc<str>, Name)>,
+    counted: Counted,
+    lost: Lost,
+    /// Until when all events of the kernel are here.
+    until_ns: u64,
+}
+
+impl Joins {
+    /// The pods that are watched now. Counts live as long as a pod of their name does.
+    pub fn pods(&mut self, joined: &[Joined]) {
+        let mut slots = HashMap::new();
+        let mut names = BTreeMap::new();
+        for pod in joined {
+            let whole = pod.slots.iter().find(|(slot, _)| *slot == pod.pod_slot).or(pod.slots.first());
+            let Some((_, whole)) = whole else { continue };
+            let known = self
+                .pods
+                .entry(Arc::clone(&pod.uid))
+                .or_insert_with(|| Pod::new(Arc::clone(&pod.uid), whole.clone()));
+            (known.has_hc, known.has_envoy, known.draining) = (pod.has_hc, pod.has_envoy, pod.draining);
+            for (slot, name) in &pod.slots {
+                slots.insert(*slot, (Arc::clone(&pod.uid), name.clone()));
+                let knows: &mut Knows = names.entry(name.clone()).or_default();
+                knows.hc |= pod.has_hc;
+                knows.envoy |= pod.has_envoy;
+                knows.pod |= name == whole;
+            }
+        }
+        self.pods.retain(|uid, _| joined.iter().any(|pod| pod.uid == *uid));
+        for slot in self.slots.keys() {
+            let owner =
+                |slots: &HashMap<Slot, (Arc<str>, Name)>| slots.get(slot).map(|(uid, _)| Arc::clone(uid));
+            if owner(&self.slots) != owner(&slots) {
+                self.lost.forget(*slot);
+            }
+        }
+        self.slots = slots;
+        self.counted.keep(&names);
+    }
+
+    /// An event of the kernel. Returns the pod whose hc and proxy should be asked at once, if that would help.
+    pub fn event(&mut self, event: &Observed) -> Option<Arc<str>> {
+        let (uid, name) = self.slots.get(&event.slot)?;
+        let pod = self.pods.get_mut(uid)?;
+        if let Some(torn) = Torn::of(event) {
+            self.lost.torn(&torn);
+            return pod.torn(torn).then(|| Arc::clone(uid));
+        }
+        let direction = match event.what {
+            What::RstSent(_) => Direction::Sent,
+            What::RstReceived(_) => Direction::Received,
+            What::Teardown(_) | What::NoRstReceived | What::State(..) => return None,
+        };
+        let known = event.connection.filter(|known| known.how != How::None && event.lane == Lane::Data)?;
+        let reset = pod.reset(Id::of(event)?, direction, known.rst_counted);
+        if known.rst_counted && matches!(reset, Reset::First | Reset::OfCut(_)) {
+            self.lost.reset(event, direction);
+        }
+        if let Reset::OfCut(labels) = reset {
+            self.counted.reset(name, labels);
+        }
+        None
+    }
+
+    /// All events up to this instant (`CLOCK_MONOTONIC`, nanoseconds) have been given to [`Self::event`].
+    pub fn drained(&mut self, until_ns: u64) {
+        self.until_ns = self.until_ns.max(until_ns);
+    }
+
+    /// hc said something.
+    pub fn hc(&mut self, said: &HcObservation) {
+        if let Some(pod) = self.pods.get_mut(&said.uid) {
+            pod.hc(&said.observation);
+        }
+    }
+
+    /// Somebody looked at a proxy.
+    pub fn envoy(&mut self, report: &Report) {
+        let Some(pod) = self.pods.get_mut(&report.uid) else { return };
+        match &report.outcome {
+            Ok(sample) => pod.answered(sample, report.at),
+            Err(_) => pod.failed(report.at),
+        }
+    }
+
+    /// Judges what can be judged by now, and counts it.
+    pub fn tick(&mut self, now: Moment) -> Vec<Judged> {
+        let mut judged = Vec::new();
+        for pod in self.pods.values_mut() {
+            judged.append(&mut pod.advance(now, self.until_ns));
+        }
+        for one in &mut judged {
+            if let Some(torn) = &one.torn {
+                if let Some((_, name)) = self.slots.get(&torn.slot) {
+                    one.name.clone_from(name);
+                }
+                if torn.known.how == How::Pending {
+                    let how = if one.ending == Ending::RstSent { How::RstSent } else { How::Timeout };
+                    self.lost.settled(torn, how);
+                }
+            }
+            if let Some(labels) = one.labels() {
+                self.counted.cut(&one.name, labels, one.count);
+            }
+            if let Some(labels) = one.reset_labels() {
+                self.counted.reset(&one.name, labels);
+            }
+        }
+        judged
+    }
+
+    /// The pods whose hc and proxy should be asked again.
+    #[must_use]
+    pub fn wants(&self, now: Moment) -> Vec<Arc<str>> {
+        let wanting = self.pods.iter().filter(|(_, pod)| pod.wants(now.monotonic_ns));
+        wanting.map(|(uid, _)| Arc::clone(uid)).collect()
+    }
+
+    /// The kernel's own counts, to be given now and then: what has no event is counted by what the kernel knew.
+    pub fn kernel_cuts(&mut self, counts: &[(CutKey, u64)]) {
+        let ours: Vec<_> =
+            counts.iter().filter(|(key, _)| self.slots.contains_key(&key.slot)).copied().collect();
+        for (key, count) in self.lost.compare(&ours) {
+            self.count_lost(key, count);
+        }
+    }
+
+    fn count_lost(&mut self, key: CutKey, count: u64) {
+        let Some((uid, name)) = self.slots.get(&key.slot) else { return };
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let state = HcState::ALL.into_iter().find(|state| *state as u8 == key.hc).unwrap_or(HcState::Unknown);
+        let states = States::only(state);
+        let hc = hc_label(pod.has_hc, states);
+        let evidence = if key.evidence == Evidence::Socket as u8 { Proof::Socket } else { Proof::Possible };
+        if key.rst != 0 {
+            let direction = if key.rst == 1 { Direction::Sent } else { Direction::Received };
+            for _ in 0..count {
+                self.counted.reset(name, ResetLabels { direction, hc, proof: evidence });
+            }
+            return;
+        }
+        let how = How::ENDS.into_iter().find(|how| *how as u8 == key.how);
+        let ending = how.and_then(Ending::of).unwrap_or(Ending::Unseen);
+        let cause = if ending.is_remote() { cause(ending, false, states) } else { Cause::Unknown };
+        let count = pod.lost(count);
+        if count > 0 {
+            self.counted.cut(name, CutLabels { ending, cause, hc, proof: evidence }, count);
+        }
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    /// What is known of a pod.
+    #[must_use]
+    pub fn pod(&self, uid: &str) -> Option<&Pod> {
+        self.pods.get(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! One pod: its teardowns wait until hc and the proxy have told what they know, then each is judged. Pure and
+//! synchronous; time is an argument.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use gt_common::connection::Phase;
+
+use super::{
+    cause::{Cause, cause},
+    counted::ResetLabels,
+    judged::{Judged, Past, hc_label},
+    proxy::{Proxy, Said, Settled},
+    torn::{Direction, Ending, Id, Proof, Torn},
+};
+use crate::{
+    clock::Moment,
+    envoy::sample::Sample,
+    hc::{
+        observation::{Observation, What},
+        record::Record,
+        states::States,
+    },
+    pods::owners::Name,
+};
+
+/// How long a teardown waits for hc and for the proxy, nanoseconds.
+const HC_PATIENCE_NS: u64 = 2_000_000_000;
+const PROXY_PATIENCE_NS: u64 = 4_000_000_000;
+
+/// An abort that no RST follows by then was none: the kernel gave up. Both come from one function of the kernel.
+const RST_PATIENCE_NS: u64 = 500_000_000;
+
+/// What hc told this long before a teardown is taken to hold at it, when it tells nothing after it.
+const HC_AGE_NS: u64 = 1_000_000_000;
+
+/// Teardowns that wait, and judged ones that are remembered, at most.
+const MOST: usize = 8192;
+
+/// Answers of the proxy that are kept for the case that it dies.
+const MOST_GAUGES: usize = 64;
+
+/// How old its last answer may be to say anything about its death.
+const GAUGE_AGE_NS: u64 = 10_000_000_000;
+
+/// A teardown that waits.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    torn: Torn,
+    said: Option<Said>,
+}
+
+/// What the sources told of one pod.
+#[derive(Debug)]
+pub struct Pod {
+    uid: Arc<str>,
+    /// The pod as a whole.
+    name: Name,
+    pub(super) has_hc: bool,
+    pub(super) has_envoy: bool,
+    /// Whether every teardown is worth asking for, not only those that may be cuts.
+    pub(super) draining: bool,
+    record: Record,
+    /// Until when hc is known, `CLOCK_MONOTONIC` nanoseconds.
+    hc_known_ns: u64,
+    /// When hc was last seen to change: what the proxy counts before and after is told apart by a look just then.
+    hc_changed_ns: u64,
+    proxy: Proxy,
+    /// When the proxy last answered, and last did not.
+    answered_ns: u64,
+    failed_ns: u64,
+    /// Requests in flight, and when that was told.
+    gauges: VecDeque<(u64, u64)>,
+    held: VecDeque<Held>,
+    past: HashMap<Id, Past>,
+    order: VecDeque<Id>,
+    /// Cuts the proxy counted and no event showed, that the kernel's counts may still tell of; and the other way round.
+    unseen: u64,
+    lost: u64,
+}
+
+impl Pod {
+    pub(super) fn new(uid: Arc<str>, name: Name) -> Self {
+        Self {
+            uid,
+            name,
+            has_hc: false,
+            has_envoy: false,
+            draining: false,
+            record: Record::default(),
+            hc_known_ns: 0,
+            hc_changed_ns: 0,
+            proxy: Proxy::default(),
+            answered_ns: 0,
+            failed_ns: 0,
+            gauges: VecDeque::new(),
+            held: VecDeque::new(),
+            past: HashMap::new(),
+            order: VecDeque::new(),
+            unseen: 0,
+            lost: 0,
+        }
+    }
+
+    /// What hc told, in order of time.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Takes a teardown in; whether asking hc and the proxy at once would help.
+    pub(super) fn torn(&mut self, torn: Torn) -> bool {
+        let waits = Proof::of(torn.known.evidence).is_some() || torn.ending.is_none() || torn.known.exiting;
+        if self.has_envoy {
+            self.proxy.torn(&torn, waits);
+        }
+        self.held.push_back(Held { torn, said: None });
+        // An idle connection of HTTP/1 that ends is ordinary; of others only the proxy knows.
+        let ordinary = !waits && matches!(torn.known.phase, Phase::Idle);
+        (self.has_hc || self.has_envoy) && (self.draining || !ordinary)
+    }
+
+    /// An RST on a connection that had begun to end. `held_against`: the kernel holds it against a cut.
+    pub(super) fn reset(&mut self, id: Id, direction: Direction, held_against: bool) -> Reset {
+        let held = self.held.iter_mut().find(|held| held.torn.id == id).map(|held| (&mut held.torn, None));
+        let past =
+            self.past.get_mut(&id).map(|past| (&mut past.torn, past.proof.map(|proof| (proof, past.hc))));
+        let Some((torn, judged)) = held.or(past) else { return Reset::Unknown };
+        if torn.ending.is_none() && direction == Direction::Sent {
+            torn.ending = Some(Ending::RstSent);
+        }
+        if torn.rst.is_some() || !held_against && torn.ending == Some(Ending::FinSent) {
+            return Reset::Nothing;
+        }
+        torn.rst = Some(direction);
+        judged.map_or(Reset::First, |(proof, hc)| Reset::OfCut(ResetLabels { direction, hc, proof }))
+    }
+
+    pub(super) fn hc(&mut self, observation: &Observation) {
+        let known = match observation.what {
+            What::Holds { .. } | What::Since(_) => Some(observation.seen.monotonic_ns),
+            What::Transition { .. } => observation.monotonic_ns(),
+            What::Restarted | What::Silent => None,
+        };
+        self.hc_known_ns = self.hc_known_ns.max(known.unwrap_or(0));
+        let changes = self.record.changes().len();
+        self.record.push(observation.clone());
+        if self.record.changes().len() != changes {
+            self.hc_changed_ns = observation.seen.monotonic_ns;
+        }
+    }
+
+    pub(super) fn answered(&mut self, sample: &Sample, at: Moment) {
+        self.answered_ns = self.answered_ns.max(at.monotonic_ns);
+        if let Some(active) = sample.gauges.values.downstream_rq_active {
+            self.gauges.push_back((sample.gauges.ended.monotonic_ns, active));
+            if self.gauges.len() > MOST_GAUGES {
+                self.gauges.pop_front();
+            }
+        }
+        self.proxy.look(sample);
+    }
+
+    pub(super) fn failed(&mut self, at: Moment) {
+        self.failed_ns = self.failed_ns.max(at.monotonic_ns);
+    }
+
+    /// Whether hc and the proxy should be asked again.
+    pub(super) fn wants(&self, now_ns: u64) -> bool {
+        let asks = self.proxy.wants(now_ns) || self.answered_ns < self.hc_changed_ns;
+        self.has_envoy && self.answered_ns >= self.failed_ns && asks
+            || self.has_hc && self.held.iter().any(|held| self.waits_for_hc(&held.torn, now_ns))
+    }
+
+    /// All events of the kernel up to `until_ns` are here: judges what can be judged.
+    pub(super) fn advance(&mut self, now: Moment, until_ns: u64) -> Vec<Judged> {
+        let mut judged = Vec::new();
+        for settled in self.proxy.decide(until_ns) {
+            self.settled(settled, now, &mut judged);
+        }
+        let now_ns = now.monotonic_ns;
+        let mut waiting = VecDeque::new();
+        let told = self.dead_proxys_share(now_ns);
+        while let Some(mut held) = self.held.pop_front() {
+            let age = now_ns.saturating_sub(held.torn.at_ns);
+            if held.torn.ending.is_none() && age > RST_PATIENCE_NS {
+                held.torn.ending = Some(Ending::Timeout);
+            }
+            let waits = held.torn.ending.is_none()
+                || self.waits_for_proxy(&held, now_ns)
+                || self.has_hc && self.waits_for_hc(&held.torn, now_ns);
+            if waits && waiting.len() < MOST {
+                waiting.push_back(held);
+            } else {
+                judged.push(self.judge(held.torn, held.said, now, &told));
+            }
+        }
+        self.held = waiting;
+        self.proxy.give_up(now_ns.saturating_sub(PROXY_PATIENCE_NS));
+        judged
+    }
+
+    /// The proxy's word on some.
+    fn settled(&mut self, settled: Settled, now: Moment, judged: &mut Vec<Judged>) {
+        for (id, said) in settled.said {
+            if let Some(held) = self.held.iter_mut().find(|held| held.torn.id == id) {
+                held.said = Some(said);
+            } else if said == Said::Yes
+                && let Some(past) = self.past.get(&id).copied()
+                && past.proof.is_none()
+            {
+                // Late, or of a connection that the socket showed as idle.
+                judged.push(self.judge(past.torn, Some(said), now, &Told::default()));
+            }
+        }
+        let (from_ns, until_ns) = settled.window_ns;
+        let states = self.states_between(from_ns, until_ns, now);
+        let mut only_told = |ending, count| {
+            let hc = hc_label(self.has_hc, states);
+            let cause = cause(ending, false, states);
+            judged.push(Judged {
+                uid: Arc::clone(&self.uid),
+                name: self.name.clone(),
+                at_ns: until_ns,
+                ending,
+                proof: Some(Proof::L7),
+                cause,
+                hc,
+                count,
+                rst: None,
+                last_told: None,
+                torn: None,
+            });
+        };
+        if settled.streams > 0 {
+            only_told(Ending::StreamReset, settled.streams);
+        }
+        let unseen = settled.unseen.saturating_sub(self.lost);
+        self.lost = self.lost.saturating_sub(settled.unseen);
+        if unseen > 0 {
+            only_told(Ending::Unseen, unseen);
+            self.unseen += unseen;
+        }
+    }
+
+    /// The kernel counted cuts whose events never came: how many of them the proxy has not told of.
+    pub(super) fn lost(&mut self, count: u64) -> u64 {
+        let known = self.unseen.min(count);
+        self.unseen -= known;
+        if self.has_envoy {
+            self.lost += count - known;
+        }
+        count - known
+    }
+
+    fn judge(&mut self, torn: Torn, said: Option<Said>, now: Moment, told: &Told) -> Judged {
+        let ending = torn.ending.unwrap_or(Ending::Timeout);
+        let (states, proof) = (self.states_at(torn.at_ns, now), self.proof(&torn, said, told));
+        let hc = hc_label(self.has_hc, states);
+        let cause = cause(ending, torn.known.exiting, states);
+        self.remember(Past { torn, proof, hc });
+        Judged {
+            uid: Arc::clone(&self.uid),
+            name: self.name.clone(),
+            at_ns: torn.at_ns,
+            ending,
+            proof,
+            cause: if proof.is_some() { cause } else { Cause::Unknown },
+            hc,
+            count: 1,
+            rst: torn.rst,
+            last_told: told.active.filter(|_| torn.known.exiting),
+            torn: Some(torn),
+        }
+    }
+
+    /// What proves that a request was in flight, if anything.
+    fn proof(&self, torn: &Torn, said: Option<Said>, told: &Told) -> Option<Proof> {
+        let socket = Proof::of(torn.known.evidence);
+        match said {
+            Some(Said::Yes) => Some(Proof::L7),
+            // What the proxy has not read it cannot count.
+            Some(Said::No) if torn.known.phase == Phase::Unread => socket,
+            Some(Said::No) => None,
+            Some(Said::Unknown) | None if socket.is_none() && torn.known.exiting => {
+                // The process did not end its answer by its own decision.
+                let unfinished = matches!(torn.known.phase, Phase::Streaming | Phase::Sending);
+                (unfinished || told.shares.contains(&torn.id)).then_some(Proof::Possible)
+            }
+            Some(Said::Unknown) | None => socket,
+        }
+    }
+
+    fn remember(&mut self, past: Past) {
+        // Without a proxy nobody comes back to what was no cut.
+        if past.proof.is_none() && !self.has_envoy {
+            return;
+        }
+        if self.past.insert(past.torn.id, past).is_none() {
+            self.order.push_back(past.torn.id);
+        }
+        while self.order.len() > MOST {
+            if let Some(oldest) = self.order.pop_front() {
+                self.past.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether the proxy may still tell.
+    fn waits_for_proxy(&self, held: &Held, now_ns: u64) -> bool {
+        let torn = &held.torn;
+        let needs = Proof::of(torn.known.evidence).is_some() || torn.known.exiting;
+        let silent = self.failed_ns > torn.at_ns && self.failed_ns >= self.answered_ns;
+        let age = now_ns.saturating_sub(torn.at_ns);
+        self.has_envoy
+            && held.said.is_none()
+            && needs
+            && self.proxy.tells()
+            && !silent
+            && age < PROXY_PATIENCE_NS
+    }
+
+    fn waits_for_hc(&self, torn: &Torn, now_ns: u64) -> bool {
+        self.hc_known_ns < torn.at_ns && now_ns.saturating_sub(torn.at_ns) < HC_PATIENCE_NS
+    }
+
+    fn states_at(&self, at_ns: u64, now: Moment) -> States {
+        if !self.has_hc || self.hc_known_ns.saturating_add(HC_AGE_NS) < at_ns {
+            return States::ANY;
+        }
+        self.record.states_at(utc_us(at_ns, now))
+    }
+
+    fn states_between(&self, from_ns: u64, until_ns: u64, now: Moment) -> States {
+        let from = self.states_at(from_ns, now);
+        let changes = self.record.changes();
+        let (from_us, until_us) = (utc_us(from_ns, now), utc_us(until_ns, now));
+        let between = changes.iter().filter(|change| change.at_us > from_us && change.at_us <= until_us);
+        let all = between.fold(from, |states, change| states.or(change.to));
+        if self.hc_known_ns.saturating_add(HC_AGE_NS) < until_ns { States::ANY } else { all }
+    }
+
+    /// A proxy that was killed told shortly before how many requests it held: so many of the connections that ended with
+    /// it were cut, and those of which the socket says nothing make up for what is missing.
+    fn dead_proxys_share(&self, now_ns: u64) -> Told {
+        let mut dying: Vec<_> =
+            self.held.iter().map(|held| &held.torn).filter(|torn| torn.known.exiting).collect();
+        let Some(first) = dying.iter().map(|torn| torn.at_ns).min() else { return Told::default() };
+        let last = self.gauges.iter().rev().find(|(at_ns, _)| *at_ns <= first);
+        let Some((at_ns, active)) = last.copied() else { return Told::default() };
+        let age = first.saturating_sub(at_ns);
+        if age > GAUGE_AGE_NS || now_ns < first {
+            return Told::default();
+        }
+        dying.sort_by_key(|torn| (torn.rank(), torn.at_ns));
+        let shares =
+            dying.iter().take(usize::try_from(active).unwrap_or(usize::MAX)).map(|torn| torn.id).collect();
+        Told { active: Some((active, age)), shares }
+    }
+}
+
+/// What a proxy told before it died.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    /// Requests in flight, and the age of that, nanoseconds.
+    active: Option<(u64, u64)>,
+    /// The connections they were most likely on.
+    shares: Vec<Id>,
+}
+
+/// What an RST is to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reset {
+    /// Nothing is known of the connection.
+    Unknown,
+    /// There was one before; or it is in doubt (see `gt-ebpf/src/rst_received.rs`), which happens after the pod's own FIN
+    /// only.
+    Nothing,
+    /// The first one, of a connection that is not judged yet or is no cut.
+    First,
+    /// The first one of a cut that has been counted without it.
+    OfCut(ResetLabels),
+}
+
+/// An instant in UTC, microseconds.
+fn utc_us(at_ns: u64, now: Moment) -> i64 {
+    let ago = i64::try_from(now.monotonic_ns.saturating_sub(at_ns) / 1000).unwrap_or(i64::MAX);
+    let ahead = i64::try_from(at_ns.saturating_sub(now.monotonic_ns) / 1000).unwrap_or(i64::MAX);
+    now.utc_us.saturating_sub(ago).saturating_add(ahead)
+}
+
+#[cfg(test)]
+#[path = "pod_tests.rs"]
+mod tests;

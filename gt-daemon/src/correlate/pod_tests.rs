@@ -1,0 +1,239 @@
+//! Teardowns of one pod, with what its sources say before and after.
+
+use gt_common::connection::{Evidence, HcState, How};
+
+use super::*;
+use crate::{
+    correlate::proxy::tests::{look, torn},
+    hc::observation::Source,
+};
+
+const MS: u64 = 1_000_000;
+
+fn at(ms: u64) -> Moment {
+    Moment { monotonic_ns: ms * MS, utc_us: i64::try_from(ms * 1000).unwrap() }
+}
+
+fn pod(has_hc: bool, has_envoy: bool) -> Pod {
+    let name = Name { namespace: "ns".to_owned(), pod: "pod".to_owned(), container: String::new() };
+    Pod { has_hc, has_envoy, ..Pod::new("uid".into(), name) }
+}
+
+fn since(state: HcState, since_ms: u64, seen_ms: u64) -> Observation {
+    Observation {
+        source: Source::State,
+        what: What::Since(state),
+        at_us: at(since_ms).utc_us,
+        seen: at(seen_ms),
+        reason: None,
+        active: None,
+    }
+}
+
+fn cut(socket: u64, at_ms: u64) -> Torn {
+    torn(socket, at_ms, How::FinReceived, Phase::Awaiting, Evidence::Socket)
+}
+
+fn killed(socket: u64, at_ms: u64, phase: Phase, evidence: Evidence) -> Torn {
+    let mut torn = torn(socket, at_ms, How::FinSent, phase, evidence);
+    torn.known.exiting = true;
+    torn
+}
+
+/// A pod whose proxy is known up to the 4000th millisecond and holds `active` requests.
+fn with_proxy(has_hc: bool, active: u64) -> Pod {
+    let mut pod = pod(has_hc, true);
+    for ms in [0, 2000, 4000] {
+        answer(&mut pod, ms, 10, 0, active);
+    }
+    assert!(pod.advance(at(4001), u64::MAX).is_empty());
+    pod
+}
+
+fn answer(pod: &mut Pod, ms: u64, ended: u64, remote: u64, active: u64) {
+    let mut sample = look(ms, ended, remote, remote);
+    sample.gauges.values.downstream_rq_active = Some(active);
+    pod.answered(&sample, at(ms + 1));
+}
+
+fn proofs(judged: &[Judged]) -> Vec<(u64, Option<Proof>)> {
+    let mut all: Vec<_> =
+        judged.iter().map(|one| (one.torn.map_or(0, |torn| torn.id.socket), one.proof)).collect();
+    all.sort_by_key(|(socket, _)| *socket);
+    all
+}
+
+/// Exercises a pod of which only the kernel knows, so that its word stands, at once.
+#[test]
+fn the_kernel_alone() {
+    let mut pod = pod(false, false);
+    assert!(!pod.torn(cut(1, 1000)));
+    let judged = pod.advance(at(1000), 0);
+    assert_eq!(proofs(&judged), [(1, Some(Proof::Socket))]);
+    assert_eq!((judged[0].cause, judged[0].hc), (Cause::Unknown, None));
+    // An RST that comes later is that cut's, once.
+    let id = cut(1, 1000).id;
+    let labels = ResetLabels { direction: Direction::Received, hc: None, proof: Proof::Socket };
+    assert_eq!(pod.reset(id, Direction::Received, true), Reset::OfCut(labels));
+    assert_eq!(pod.reset(id, Direction::Sent, true), Reset::Nothing);
+    assert_eq!(pod.reset(Id { socket: 2, ..id }, Direction::Sent, true), Reset::Unknown);
+}
+
+/// Exercises an abort, so that it waits for its RST, and is a timeout without one.
+#[test]
+fn aborts() {
+    let pending = |socket| torn(socket, 1000, How::Pending, Phase::Awaiting, Evidence::Socket);
+    let mut pod = pod(false, false);
+    pod.torn(pending(1));
+    pod.torn(pending(2));
+    assert!(pod.advance(at(1001), 0).is_empty());
+    assert_eq!(pod.reset(pending(1).id, Direction::Sent, true), Reset::First);
+    let judged = pod.advance(at(1002), 0);
+    assert_eq!((judged.len(), judged[0].ending, judged[0].rst), (1, Ending::RstSent, Some(Direction::Sent)));
+    let judged = pod.advance(at(1600), 0);
+    assert_eq!((judged.len(), judged[0].ending, judged[0].rst), (1, Ending::Timeout, None));
+}
+
+/// Exercises hc's answers before and after a cut, so that it is judged by what held at its instant.
+#[test]
+fn hc_at_the_instant() {
+    let mut pod = pod(true, false);
+    pod.hc(&since(HcState::Open, 0, 900));
+    assert!(pod.torn(cut(1, 1000)), "hc is asked");
+    assert!(pod.advance(at(1001), 0).is_empty() && pod.wants(1001 * MS));
+    // It had turned just before.
+    pod.hc(&since(HcState::Closing, 999, 1010));
+    let judged = pod.advance(at(1011), 0);
+    assert_eq!((judged[0].cause, judged[0].hc), (Cause::LbFlush, Some(HcState::Closing)));
+    pod.torn(cut(2, 998));
+    let judged = pod.advance(at(1012), 0);
+    assert_eq!((judged[0].cause, judged[0].hc), (Cause::ClientAbort, Some(HcState::Open)));
+}
+
+/// Exercises an hc that falls silent, so that what it told long ago is not taken for true.
+#[test]
+fn a_silent_hc() {
+    let mut pod = pod(true, false);
+    pod.hc(&since(HcState::Open, 0, 900));
+    pod.torn(cut(1, 1000));
+    pod.torn(cut(2, 5000));
+    assert!(pod.advance(at(2900), 0).is_empty());
+    let judged = pod.advance(at(3000), 0);
+    assert_eq!((judged.len(), judged[0].hc), (1, Some(HcState::Open)), "told a tenth of a second before");
+    let judged = pod.advance(at(7000), 0);
+    assert_eq!((judged[0].cause, judged[0].hc), (Cause::Unknown, Some(HcState::Unknown)));
+}
+
+/// Exercises the proxy's exact words, so that they go before the socket's, but for bytes it has not read.
+#[test]
+fn the_proxys_word() {
+    let mut pod = with_proxy(false, 1);
+    let possible = torn(2, 5000, How::FinReceived, Phase::Streaming, Evidence::Possible);
+    let unread = torn(3, 5000, How::RstSent, Phase::Unread, Evidence::Socket);
+    for torn in [cut(1, 5000), possible, unread] {
+        pod.torn(torn);
+    }
+    answer(&mut pod, 5010, 13, 1, 0);
+    assert!(pod.advance(at(5012), u64::MAX).is_empty() && pod.wants(5012 * MS));
+    answer(&mut pod, 5020, 13, 1, 0);
+    let judged = pod.advance(at(5022), u64::MAX);
+    assert_eq!(proofs(&judged), [(1, Some(Proof::L7)), (2, None), (3, Some(Proof::Socket))]);
+}
+
+/// Exercises a cut that only the proxy could see, so that it is counted although it was taken for an idle end, and its
+/// RST with it.
+#[test]
+fn a_late_word() {
+    let mut pod = with_proxy(false, 1);
+    let http2 = torn(1, 5000, How::FinReceived, Phase::Unknown, Evidence::None);
+    assert!(pod.torn(http2), "only the proxy knows");
+    assert_eq!(proofs(&pod.advance(at(5001), u64::MAX)), [(1, None)]);
+    assert_eq!(pod.reset(http2.id, Direction::Received, false), Reset::First);
+    answer(&mut pod, 5010, 11, 1, 0);
+    answer(&mut pod, 5020, 11, 1, 0);
+    let judged = pod.advance(at(5022), u64::MAX);
+    assert_eq!(proofs(&judged), [(1, Some(Proof::L7))]);
+    assert_eq!(judged[0].rst, Some(Direction::Received));
+}
+
+/// Exercises a proxy that does not answer, so that the socket's word stands.
+#[test]
+fn a_proxy_that_fails() {
+    let mut pod = with_proxy(false, 1);
+    pod.torn(cut(1, 5000));
+    assert!(pod.advance(at(5001), u64::MAX).is_empty());
+    pod.failed(at(5100));
+    assert_eq!(proofs(&pod.advance(at(5101), u64::MAX)), [(1, Some(Proof::Socket))]);
+    // One that says nothing at all is not waited for without end.
+    let mut pod = with_proxy(false, 1);
+    pod.torn(cut(1, 5000));
+    assert!(pod.advance(at(8900), u64::MAX).is_empty());
+    assert_eq!(proofs(&pod.advance(at(9000), u64::MAX)), [(1, Some(Proof::Socket))]);
+}
+
+/// Exercises a proxy that is killed with four requests in flight: two sockets prove theirs, and of the others the likeliest
+/// may have held the rest.
+#[test]
+fn a_killed_proxy() {
+    let mut pod = with_proxy(false, 4);
+    let torn = [
+        killed(1, 5000, Phase::Awaiting, Evidence::Socket),
+        killed(2, 5000, Phase::Awaiting, Evidence::Socket),
+        killed(3, 5000, Phase::Streaming, Evidence::None),
+        killed(4, 5001, Phase::Unknown, Evidence::None),
+        killed(5, 5001, Phase::Unknown, Evidence::None),
+        killed(6, 5001, Phase::Idle, Evidence::None),
+    ];
+    for torn in torn {
+        pod.torn(torn);
+    }
+    pod.failed(at(5010));
+    let judged = pod.advance(at(5011), u64::MAX);
+    assert_eq!(
+        proofs(&judged),
+        [
+            (1, Some(Proof::Socket)),
+            (2, Some(Proof::Socket)),
+            (3, Some(Proof::Possible)),
+            (4, Some(Proof::Possible)),
+            (5, None),
+            (6, None)
+        ]
+    );
+    assert!(judged.iter().all(|one| one.proof.is_none() || one.cause == Cause::Killed));
+    assert_eq!(judged[0].last_told, Some((4, 999 * MS)));
+}
+
+/// Exercises streams that are reset, so that they are blamed on what hc told all through the window.
+#[test]
+fn reset_streams() {
+    let mut pod = with_proxy(true, 4);
+    pod.hc(&since(HcState::Closing, 4500, 4600));
+    assert!(pod.wants(4601 * MS), "what was counted before hc turned is told apart");
+    answer(&mut pod, 4650, 10, 0, 4);
+    let mut after = look(5000, 10, 0, 3);
+    pod.answered(&after, at(5001));
+    after.counters = look(5010, 10, 0, 3).counters;
+    pod.answered(&after, at(5011));
+    pod.hc(&since(HcState::Closing, 4500, 5012));
+    let judged = pod.advance(at(5012), u64::MAX);
+    assert_eq!((judged.len(), judged[0].ending, judged[0].count), (1, Ending::StreamReset, 3));
+    assert_eq!((judged[0].cause, judged[0].hc), (Cause::LbFlush, Some(HcState::Closing)));
+}
+
+/// Exercises a cut that the proxy counts and whose event was lost, so that it is counted once.
+#[test]
+fn lost_and_unseen_are_one() {
+    let mut pod = with_proxy(false, 1);
+    for ms in [5000, 8000, 8010] {
+        answer(&mut pod, ms, 11, 1, 0);
+    }
+    let judged = pod.advance(at(8012), u64::MAX);
+    assert_eq!((judged.len(), judged[0].ending, judged[0].count), (1, Ending::Unseen, 1));
+    assert_eq!((pod.lost(1), pod.lost(1)), (0, 1));
+    // The other way round.
+    for ms in [9000, 12_000, 12_010] {
+        answer(&mut pod, ms, 12, 2, 0);
+    }
+    assert!(pod.advance(at(12_012), u64::MAX).is_empty());
+}
