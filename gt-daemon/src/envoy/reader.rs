@@ -1,15 +1,9 @@
 //! The task that looks at one pod's Envoy again and again.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
-use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     form::{Form, Malformed},
@@ -23,7 +17,7 @@ use super::{
 use crate::{
     clock::Moment,
     dial::{Answer, CallError, Cause, Client, DialError, Dialler, Limits, Target},
-    poll::{Call, Intervals, Pace, Remote, Ticks, ticks},
+    poll::{Ask, Call, Intervals, Meter, Pace, Poller, Remote, Ticks},
 };
 
 /// Counters are asked for less often than gauges, unless there is an alarm: they are half of a look's cost, and tell
@@ -57,6 +51,8 @@ pub struct Settings {
     pub intervals: Intervals,
     /// Of each call.
     pub limits: Limits,
+    /// Shared by the readers of all pods.
+    pub meter: Meter,
 }
 
 impl Default for Settings {
@@ -72,6 +68,7 @@ impl Default for Settings {
             ignored: Ignored::default(),
             intervals: Intervals::default(),
             limits: Limits { time: Duration::from_secs(2), body: 8 << 20 },
+            meter: Meter::default(),
         }
     }
 }
@@ -102,15 +99,8 @@ pub struct Report {
 /// A pod's Envoy, read until this is dropped.
 #[derive(Debug)]
 pub struct Reader {
-    task: JoinHandle<()>,
-    shared: Arc<Shared>,
-    remote: Remote,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    history: History,
-    unreported: AtomicU64,
+    poller: Poller,
+    history: Arc<History>,
 }
 
 impl Reader {
@@ -124,76 +114,63 @@ impl Reader {
         settings: Settings,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let shared = Arc::new(Shared::default());
-        let (remote, ticks) = ticks(settings.intervals);
+        let history = Arc::new(History::default());
+        let (intervals, meter) = (settings.intervals, settings.meter.clone());
         let looker = Looker {
+            uid,
+            history: Arc::clone(&history),
             client: None,
             rotations: 0,
             index: 0,
             fallback_since: None,
             looks: 0,
+            first_epoch: Moment::now().monotonic_ns,
             session: Session::new(settings.ignored.clone()),
             counters_at: None,
             dialler,
             target,
             settings,
         };
-        let task = tokio::spawn(run(uid, looker, Arc::clone(&shared), ticks, reports));
-        Self { task, shared, remote }
+        Self { poller: Poller::start(looker, intervals, meter, reports), history }
     }
 
     /// To tell it to hurry.
     #[must_use]
     pub fn remote(&self) -> &Remote {
-        &self.remote
+        self.poller.remote()
     }
 
     /// The samples of the last half minute, oldest first; at least the last one, however old.
     #[must_use]
     pub fn history(&self) -> Vec<Sample> {
-        self.shared.history.all()
+        self.history.all()
     }
 
     /// The last sample.
     #[must_use]
     pub fn last(&self) -> Option<Sample> {
-        self.shared.history.last()
+        self.history.last()
     }
 
-    /// Reports dropped since the start.
+    /// Reports dropped since the start, by all readers that share the meter.
     #[must_use]
     pub fn unreported(&self) -> u64 {
-        self.shared.unreported.load(Ordering::Relaxed)
+        self.poller.meter().dropped()
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
+impl Ask for Looker {
+    type Told = Report;
 
-async fn run(
-    uid: Arc<str>,
-    mut looker: Looker,
-    shared: Arc<Shared>,
-    mut ticks: Ticks,
-    reports: mpsc::Sender<Report>,
-) {
-    while ticks.next().await {
-        let begun = Instant::now();
-        let learns = looker.session.must_learn(begun);
-        let outcome = looker.look(counters_every(&ticks, begun), begun, &shared.history).await;
+    async fn ask(&mut self, begun: Instant, ticks: &Ticks) -> (Report, Call) {
+        let learns = self.session.must_learn(begun);
+        let outcome = self.look(counters_every(ticks, begun), begun).await;
         let call = match &outcome {
             Err(_) => Call::Failed,
             Ok(_) if learns => Call::Special,
             Ok(_) => Call::Usual,
         };
-        ticks.done(begun, call);
-        let report = Report { uid: Arc::clone(&uid), at: Moment::now(), outcome };
-        if let Err(mpsc::error::TrySendError::Full(_)) = reports.try_send(report) {
-            shared.unreported.fetch_add(1, Ordering::Relaxed);
-        }
+        (Report { uid: Arc::clone(&self.uid), at: Moment::now(), outcome }, call)
     }
 }
 
@@ -209,6 +186,8 @@ fn counters_every(ticks: &Ticks, now: Instant) -> Duration {
 /// Who looks.
 #[derive(Debug)]
 struct Looker {
+    uid: Arc<str>,
+    history: Arc<History>,
     dialler: Dialler,
     target: Target,
     settings: Settings,
@@ -218,23 +197,20 @@ struct Looker {
     rotations: u64,
     fallback_since: Option<Instant>,
     looks: u64,
+    /// Those of a later reader of the same pod are greater.
+    first_epoch: u64,
     session: Session,
     counters_at: Option<Instant>,
 }
 
 impl Looker {
-    async fn look(
-        &mut self,
-        counters_every: Duration,
-        now: Instant,
-        history: &History,
-    ) -> Result<Sample, ReadError> {
+    async fn look(&mut self, counters_every: Duration, now: Instant) -> Result<Sample, ReadError> {
         if self.fallback_since.is_some_and(|since| now.duration_since(since) >= FALLBACK) {
             self.turn_to(0);
         }
         let full = self.session.must_learn(now);
         let counters_due = self.counters_at.is_none_or(|at| now.duration_since(at) >= counters_every);
-        let outcome = self.ask(full, full || counters_due, now, history).await;
+        let outcome = self.exchange_all(full, full || counters_due, now).await;
         if outcome.as_ref().is_err_and(is_elsewhere) {
             self.turn_to((self.index + 1) % self.settings.endpoints.len().max(1));
             self.fallback_since = (self.index > 0).then_some(now);
@@ -249,13 +225,7 @@ impl Looker {
         self.rotations += 1;
     }
 
-    async fn ask(
-        &mut self,
-        full: bool,
-        counters: bool,
-        now: Instant,
-        history: &History,
-    ) -> Result<Sample, ReadError> {
+    async fn exchange_all(&mut self, full: bool, counters: bool, now: Instant) -> Result<Sample, ReadError> {
         let Some(endpoint) = self.settings.endpoints.get(self.index).copied() else {
             let cause = Cause::Nowhere;
             let pod = Arc::clone(&self.target.pod);
@@ -281,14 +251,14 @@ impl Looker {
             }
         }
         if let Some(sample) = &mut sample {
-            sample.epoch = self.session.epoch();
+            sample.epoch = self.first_epoch + self.session.epoch();
             if sample.counters.is_some() {
                 self.counters_at = Some(now);
             }
             if is_empty(sample) {
                 return Err(ReadError::Nothing { pod: Arc::clone(&self.target.pod), port: endpoint.port });
             }
-            history.push(*sample);
+            self.history.push(*sample);
             if failed.is_none() {
                 self.session.finish(now, full, sample);
             }

@@ -1,15 +1,9 @@
 //! The task that asks one pod's hc again and again.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
-use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     answers::{AnswerError, StateAnswer, of_codes},
@@ -20,7 +14,7 @@ use super::{
 use crate::{
     clock::Moment,
     dial::{Answer, CallError, Client, Dialler, Limits, Target},
-    poll::{Call, Intervals, Remote, Ticks, ticks},
+    poll::{Ask, Call, Intervals, Meter, Poller, Remote, Ticks},
 };
 
 /// How long hc is asked for its codes before `/state` is tried again: it may have been replaced.
@@ -34,6 +28,8 @@ pub struct Settings {
     /// Of each call.
     pub limits: Limits,
     pub names: Names,
+    /// Shared by the readers of all pods.
+    pub meter: Meter,
 }
 
 impl Default for Settings {
@@ -43,6 +39,7 @@ impl Default for Settings {
             intervals: Intervals::default(),
             limits: Limits { time: Duration::from_secs(1), body: 64 << 10 },
             names: Names::default(),
+            meter: Meter::default(),
         }
     }
 }
@@ -60,16 +57,7 @@ enum Silence {
 
 /// A pod's hc, asked until this is dropped.
 #[derive(Debug)]
-pub struct Reader {
-    task: JoinHandle<()>,
-    shared: Arc<Shared>,
-    remote: Remote,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    dropped: AtomicU64,
-}
+pub struct Reader(Poller);
 
 impl Reader {
     /// Starts to ask, at the slow pace. Observations that find `observations` full are dropped and counted.
@@ -81,53 +69,38 @@ impl Reader {
         settings: Settings,
         observations: mpsc::Sender<HcObservation>,
     ) -> Self {
-        let shared = Arc::new(Shared::default());
-        let (remote, ticks) = ticks(settings.intervals);
+        let (intervals, meter) = (settings.intervals, settings.meter.clone());
         let asker = Asker {
+            uid,
             pod: Arc::clone(&target.pod),
             client: Client::new(dialler, target, settings.port),
             settings,
             no_state_since: None,
         };
-        let task = tokio::spawn(run(uid, asker, Arc::clone(&shared), ticks, observations));
-        Self { task, shared, remote }
+        Self(Poller::start(asker, intervals, meter, observations))
     }
 
     /// To tell it to hurry.
     #[must_use]
     pub fn remote(&self) -> &Remote {
-        &self.remote
+        self.0.remote()
     }
 
-    /// Observations dropped since the start.
+    /// Observations dropped since the start, by all readers that share the meter.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
+        self.0.meter().dropped()
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
+impl Ask for Asker {
+    type Told = HcObservation;
 
-async fn run(
-    uid: Arc<str>,
-    mut asker: Asker,
-    shared: Arc<Shared>,
-    mut ticks: Ticks,
-    observations: mpsc::Sender<HcObservation>,
-) {
-    while ticks.next().await {
-        let begun = Instant::now();
-        let told = asker.ask(begun).await;
-        ticks.done(begun, if told.is_ok() { Call::Usual } else { Call::Failed });
+    async fn ask(&mut self, begun: Instant, _ticks: &Ticks) -> (HcObservation, Call) {
+        let told = self.state(begun).await;
+        let call = if told.is_ok() { Call::Usual } else { Call::Failed };
         let observation = told.unwrap_or_else(|silence| silent(&silence));
-        let observation = HcObservation { uid: Arc::clone(&uid), observation };
-        if let Err(mpsc::error::TrySendError::Full(_)) = observations.try_send(observation) {
-            shared.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        (HcObservation { uid: Arc::clone(&self.uid), observation }, call)
     }
 }
 
@@ -140,6 +113,7 @@ fn silent(silence: &Silence) -> Observation {
 /// Who asks.
 #[derive(Debug)]
 struct Asker {
+    uid: Arc<str>,
     pod: Arc<str>,
     client: Client,
     settings: Settings,
@@ -148,7 +122,7 @@ struct Asker {
 }
 
 impl Asker {
-    async fn ask(&mut self, now: Instant) -> Result<Observation, Silence> {
+    async fn state(&mut self, now: Instant) -> Result<Observation, Silence> {
         if self.no_state_since.is_some_and(|since| now.duration_since(since) < STATE_AGAIN) {
             return self.codes().await;
         }

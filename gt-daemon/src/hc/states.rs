@@ -56,6 +56,12 @@ impl States {
         Self(self.0 | other.0)
     }
 
+    /// Whether all states are among the others.
+    #[must_use]
+    pub fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     /// Whether a state is in both.
     #[must_use]
     pub fn meets(self, other: Self) -> bool {
@@ -85,6 +91,7 @@ mod tests {
         assert_eq!(States::only(HcState::Fault).shown_up(), Some(false));
         assert_eq!((States::UP.shown_up(), States::ENDED.shown_up()), (Some(true), Some(false)));
         assert_eq!(States::ANY.shown_up(), None);
+        assert!(States::ENDED.is_within(States::DOWN) && !States::DOWN.is_within(States::ENDED));
         assert!(!States::UP.meets(States::DOWN) && States::ENDED.meets(States::DOWN));
     }
 }
