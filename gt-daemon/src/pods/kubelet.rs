@@ -55,11 +55,18 @@ pub fn pods(directory: &Path) -> Result<Vec<Pod>, KubeletError> {
             name: pod.to_owned(),
             uid: uid.to_owned(),
             containers,
+            logs: Some(entry.path()),
             ..Pod::default()
         });
     }
     pods.sort();
     Ok(pods)
+}
+
+/// The directory of a pod's logs below the directory of all: `<namespace>_<pod>_<uid>`.
+#[must_use]
+pub fn logs(directory: &Path, namespace: &str, pod: &str, uid: &str) -> PathBuf {
+    directory.join(format!("{namespace}_{pod}_{uid}"))
 }
 
 /// Splits `<namespace>_<pod>_<uid>`; an underscore occurs in none of the three.
@@ -140,6 +147,7 @@ mod tests {
         assert_eq!((gateway.namespace.as_str(), gateway.uid.as_str()), ("service-a", uid));
         let containers: Vec<_> =
             gateway.containers.iter().map(|c| (c.name.as_str(), c.id.as_deref())).collect();
+        assert_eq!(gateway.logs, Some(root.join(format!("service-a_igw-1_{uid}"))));
         assert_eq!(containers, [("hc", None), ("istio-proxy", Some(id.as_str()))]);
     }
 

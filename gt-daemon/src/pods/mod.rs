@@ -47,6 +47,10 @@ pub struct Pod {
     pub protocol: Option<Declared>,
     /// The port of its health sidecar, where that is declared; it is among `ports`, too.
     pub hc_port: Option<u16>,
+    /// The port of its Envoy's admin server, where that is declared; it is among `ports`, too.
+    pub envoy_port: Option<u16>,
+    /// The directory with the logs of its containers, each in a directory of its own: `<container>/<restarts>.log`.
+    pub logs: Option<PathBuf>,
     /// Whether it lives in the host's network namespace.
     pub host_network: Option<bool>,
     /// Its addresses, in the API's order.

@@ -5,6 +5,7 @@ use std::{
     io::{Error, ErrorKind},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
+    sync::Arc,
 };
 
 use nix::{
@@ -15,11 +16,11 @@ use nix::{
 /// Namespaces as files (include/uapi/linux/magic.h).
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
-/// A network namespace that cannot go away, nor its inode number to another, while this lives.
+/// A network namespace that cannot go away, nor its inode number to another, while this or another handle of it lives.
 #[derive(Debug)]
 pub struct Netns {
     inode: u32,
-    held: File,
+    held: Arc<File>,
 }
 
 /// Why the namespace of a pod's process cannot be told.
@@ -42,7 +43,7 @@ impl Netns {
             return Err(Error::other("this file is no namespace"));
         }
         let inode = u32::try_from(held.metadata()?.ino()).map_err(Error::other)?;
-        Ok(Self { inode, held })
+        Ok(Self { inode, held: Arc::new(held) })
     }
 
     /// The namespace of the processes in some cgroup directories: `known` (an inode number) if one of them is in
@@ -85,11 +86,6 @@ impl Netns {
         }
     }
 
-    /// Another handle of the same namespace.
-    pub fn duplicate(&self) -> std::io::Result<Self> {
-        Ok(Self { inode: self.inode, held: self.held.try_clone()? })
-    }
-
     /// The host's: that of process 1, in the host's (or a nested node's) pid namespace. Where
     /// process 1 may not be looked at (it holds a capability this process lacks), that of `kthreadd`: kernel
     /// threads stay in the first namespace.
@@ -110,6 +106,12 @@ impl Netns {
     #[must_use]
     pub fn file(&self) -> &File {
         &self.held
+    }
+
+    /// The open file, shared: the namespace stays for as long as anybody keeps it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<File> {
+        Arc::clone(&self.held)
     }
 
     /// Inode number, as `ls -L -i` and the kernel's `net.ns.inum` tell it.

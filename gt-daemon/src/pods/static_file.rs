@@ -10,6 +10,9 @@
 //! health_ports = [8404]                      # optional, beyond the daemon's --health-ports
 //! admin_ports = []                           # optional, beyond the daemon's --admin-ports
 //! protocol = "http1"                         # optional: http1, http2 or tls, on all its connections
+//! hc_port = 18180                            # optional: its health sidecar is asked there
+//! envoy_port = 15000                         # optional: its Envoy's admin server is asked there
+//! logs = "/var/log/pods/lb_haproxy_1"        # optional: <container>/0.log and so on below it
 //! [[pod.container]]                         # optional
 //! name = "haproxy"
 //! cgroup = "system.slice/haproxy.service/main"
@@ -18,6 +21,7 @@
 use std::{
     fs::File,
     io::{self, Read as _},
+    num::NonZeroU16,
     os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
     path::{Component, Path, PathBuf},
 };
@@ -63,6 +67,9 @@ struct Entry {
     #[serde(default)]
     admin_ports: Vec<u16>,
     protocol: Option<Declared>,
+    hc_port: Option<NonZeroU16>,
+    envoy_port: Option<NonZeroU16>,
+    logs: Option<PathBuf>,
     #[serde(default)]
     container: Vec<ContainerEntry>,
 }
@@ -115,6 +122,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
         if pods.iter().any(|pod| pod.uid == uid) {
             return Err(StaticFileError::Twice { file: file.to_owned(), uid });
         }
+        let [hc_port, envoy_port] = [entry.hc_port, entry.envoy_port].map(|port| port.map(NonZeroU16::get));
         pods.push(Pod {
             namespace: entry.namespace,
             name: entry.name,
@@ -129,10 +137,14 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
             ports: entry
                 .health_ports
                 .into_iter()
+                .chain(hc_port)
                 .map(|port| (port, Class::Health))
-                .chain(entry.admin_ports.into_iter().map(|port| (port, Class::Admin)))
+                .chain(entry.admin_ports.into_iter().chain(envoy_port).map(|port| (port, Class::Admin)))
                 .collect(),
             protocol: entry.protocol,
+            hc_port,
+            envoy_port,
+            logs: entry.logs,
             ..Pod::default()
         });
     }
@@ -164,6 +176,14 @@ mod tests {
         .unwrap();
         assert_eq!(declared[0].ports, [(1, Class::Health), (2, Class::Admin)]);
         assert_eq!(declared[0].protocol, Some(Declared::Http2));
+        let read = parse(
+            Path::new("pods.toml"),
+            "[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nhc_port=3\nenvoy_port=4\nlogs='/l'\n",
+        )
+        .unwrap();
+        assert_eq!((read[0].hc_port, read[0].envoy_port), (Some(3), Some(4)));
+        assert_eq!(read[0].ports, [(3, Class::Health), (4, Class::Admin)]);
+        assert_eq!(read[0].logs.as_deref(), Some(Path::new("/l")));
         assert!(parse(Path::new("pods.toml"), "").unwrap().is_empty());
     }
 
@@ -175,6 +195,7 @@ mod tests {
             ("[[pod]]\nnamespace='a'\nname='b'\n", "neither its cgroup nor its netns"),
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroop='x'\n", "cgroop"),
             ("[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nprotocol='spdy'", "spdy"),
+            ("[[pod]]\nnamespace='a'\nname='b'\nnetns='x'\nhc_port=0", "hc_port"),
             ("[[pod]]\nnamespace=''\nname='b'\nnetns='x'", "namespace"),
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroup='/'", "cgroup"),
             ("[[pod]]\nnamespace='a'\nname='b'\ncgroup='x/../..'", "cgroup"),

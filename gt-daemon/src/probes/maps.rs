@@ -12,12 +12,12 @@ use aya::{
     util::nr_cpus,
 };
 use gt_common::{
-    connection::{CLOSED, Connection, CutKey, LEFT, Lane, PodFacts, port_key},
+    connection::{CLOSED, Connection, CutKey, HcState, LEFT, Lane, PodFacts, Protocol, port_key},
     counters::{Counters, Losses},
     owner::{Owner, Slot},
 };
 
-use super::{ProbeError, chain};
+use super::{ProbeError, chain, facts::Facts};
 
 /// Maps shared by whoever assigns owners and whoever reads counts.
 pub struct Maps {
@@ -29,7 +29,7 @@ pub struct Maps {
     connections: Mutex<HashMap<MapData, u64, Connection>>,
     cuts: Mutex<HashMap<MapData, CutKey, u64>>,
     ports: Mutex<HashMap<MapData, u64, u32>>,
-    pods: Mutex<Array<MapData, PodFacts>>,
+    pods: Mutex<(Array<MapData, PodFacts>, Facts)>,
     pass: Mutex<Array<MapData, u32>>,
     /// What the reconciliation found out and the kernel programs did not see.
     corrections: Mutex<BTreeMap<(Slot, u8), Correction>>,
@@ -59,7 +59,7 @@ impl Maps {
             connections: Mutex::new(take(ebpf, "CONNECTIONS")?),
             cuts: Mutex::new(take(ebpf, "CUTS")?),
             ports: Mutex::new(take(ebpf, "PORTS")?),
-            pods: Mutex::new(take(ebpf, "PODS")?),
+            pods: Mutex::new((take(ebpf, "PODS")?, Facts::default())),
             pass: Mutex::new(take(ebpf, "PASS")?),
             corrections: Mutex::default(),
         })
@@ -151,7 +151,7 @@ impl Maps {
         lock(&self.corrections).retain(|(slot, _), _| !slots.contains(slot));
         for slot in slots {
             self.zero(*slot)?;
-            self.tell(*slot, PodFacts::default())?;
+            self.with_facts(|facts, write| facts.reset(*slot, |word| write(*slot, word)))?;
         }
         Ok(())
     }
@@ -164,9 +164,27 @@ impl Maps {
         lock(&self.counters).set(slot, zeros, 0).map_err(failed)
     }
 
-    /// Tells the kernel programs what is known of a pod.
-    pub fn tell(&self, pod: Slot, facts: PodFacts) -> Result<(), ProbeError> {
-        lock(&self.pods).set(pod, facts, 0).map_err(failed("PODS"))
+    /// Tells the kernel programs a pod's declared protocol, and whether its state changes are wanted as events.
+    pub fn declare(&self, pod: Slot, protocol: Protocol, interest: bool) -> Result<(), ProbeError> {
+        self.with_facts(|facts, write| facts.declare(pod, protocol, interest, |word| write(pod, word)))
+    }
+
+    /// Tells the kernel programs the state of a pod's health sidecar, which teardowns keep from then on.
+    pub fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {
+        self.with_facts(|facts, write| facts.set_hc(pod, state, |word| write(pod, word)))
+    }
+
+    /// One word at a time, by whichever author.
+    fn with_facts(
+        &self,
+        change: impl FnOnce(
+            &mut Facts,
+            &mut dyn FnMut(Slot, PodFacts) -> Result<(), ProbeError>,
+        ) -> Result<(), ProbeError>,
+    ) -> Result<(), ProbeError> {
+        let mut pods = lock(&self.pods);
+        let (map, facts) = &mut *pods;
+        change(facts, &mut |pod, word| map.set(pod, word, 0).map_err(failed("PODS")))
     }
 
     /// Makes an inbound port of a pod one of health or admin.

@@ -7,6 +7,7 @@ pub mod adopt;
 pub mod decode;
 pub mod empty;
 pub mod events;
+mod facts;
 pub mod maps;
 pub mod self_check;
 

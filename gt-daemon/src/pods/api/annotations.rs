@@ -6,6 +6,7 @@
 //! | `gt.dev/health-ports` | ports, with commas between them; in place of those of the pod's probes |
 //! | `gt.dev/admin-ports` | ports, with commas between them |
 //! | `gt.dev/hc-port` | one port |
+//! | `gt.dev/envoy-port` | one port |
 //! | `gt.dev/protocol` | `http1`, `http2` or `tls` |
 //!
 //! A bad value is as good as none; the others hold.
@@ -25,6 +26,7 @@ pub struct Stated {
     pub health_ports: Option<Vec<u16>>,
     pub admin_ports: Vec<u16>,
     pub hc_port: Option<u16>,
+    pub envoy_port: Option<u16>,
     pub protocol: Option<Declared>,
 }
 
@@ -44,8 +46,8 @@ const MOST_PORTS: usize = 32;
 
 const WATCH: &str = "write \"true\" or \"false\"";
 const PROTOCOL: &str = "write http1, http2 or tls";
-const UNKNOWN: &str =
-    "use gt.dev/watch, gt.dev/health-ports, gt.dev/admin-ports, gt.dev/hc-port or gt.dev/protocol";
+const UNKNOWN: &str = "use gt.dev/watch, gt.dev/health-ports, gt.dev/admin-ports, gt.dev/hc-port, gt.dev/envoy-port or \
+                       gt.dev/protocol";
 
 /// Reads a pod's annotations, and tells what in them is not used; annotations of others are passed over.
 #[must_use]
@@ -68,6 +70,10 @@ pub fn read(annotations: &BTreeMap<String, String>) -> (Stated, Vec<Complaint>) 
             "admin-ports" => stated.admin_ports = ports(text, |bad| complain(bad, PORTS)),
             "hc-port" => match port(text) {
                 Some(port) => stated.hc_port = Some(port),
+                None => complain(value, PORT),
+            },
+            "envoy-port" => match port(text) {
+                Some(port) => stated.envoy_port = Some(port),
                 None => complain(value, PORT),
             },
             "protocol" => match text {
@@ -130,6 +136,7 @@ mod tests {
             ("gt.dev/health-ports", "8081, 8082"),
             ("gt.dev/admin-ports", "9901"),
             ("gt.dev/hc-port", "18180"),
+            ("gt.dev/envoy-port", "9902"),
             ("gt.dev/protocol", "http2"),
             ("prometheus.io/port", "no port at all"),
         ]);
@@ -138,6 +145,7 @@ mod tests {
             health_ports: Some(vec![8081, 8082]),
             admin_ports: vec![9901],
             hc_port: Some(18180),
+            envoy_port: Some(9902),
             protocol: Some(Declared::Http2),
         };
         assert_eq!((stated, complaints), (expected, vec![]));
@@ -154,6 +162,7 @@ mod tests {
             ("gt.dev/health-ports", "8081,http,0,70000"),
             ("gt.dev/admin-ports", "-1"),
             ("gt.dev/hc-port", "18180,18181"),
+            ("gt.dev/envoy-port", "0"),
             ("gt.dev/protocol", "grpc"),
             ("gt.dev/heath-ports", "1"),
         ]);
@@ -165,12 +174,13 @@ mod tests {
             ("gt.dev/health-ports", "70000"),
             ("gt.dev/admin-ports", "-1"),
             ("gt.dev/hc-port", "18180,18181"),
+            ("gt.dev/envoy-port", "0"),
             ("gt.dev/protocol", "grpc"),
             ("gt.dev/heath-ports", "1"),
         ] {
             let expected = (annotation.to_owned(), value.to_owned());
             assert!(complaints.contains(&expected), "{expected:?} in {complaints:?}");
         }
-        assert_eq!(complaints.len(), 8);
+        assert_eq!(complaints.len(), 9);
     }
 }

@@ -13,8 +13,9 @@ use super::{
     workload,
 };
 use crate::pods::{
-    Class, Container, Deletion, Pod,
+    Class, Container, Deletion, Pod, kubelet,
     selection::{Candidate, Refusal, Selection},
+    source::KUBELET_LOGS,
 };
 
 /// Where a kubelet states the UID that it gave a static pod.
@@ -69,6 +70,8 @@ pub fn read(object: &Object, selection: &Selection) -> Option<Entry> {
             containers,
             protocol: stated.protocol,
             hc_port: stated.hc_port,
+            envoy_port: stated.envoy_port,
+            logs: Some(kubelet::logs(KUBELET_LOGS.as_ref(), &namespace, &name, &uid)),
             host_network: Some(object.spec.host_network),
             addresses,
             workload: workload::of(meta.owner_references.as_deref().unwrap_or_default(), labels),
@@ -124,7 +127,8 @@ fn ports(stated: &Stated, object: &Object, addresses: &[IpAddr]) -> Vec<(u16, Cl
     let health = stated.health_ports.clone().unwrap_or_else(|| health_ports::of(object, addresses));
     let mut ports: Vec<(u16, Class)> = Vec::new();
     let health = health.into_iter().chain(stated.hc_port).map(|port| (port, Class::Health));
-    for (port, class) in health.chain(stated.admin_ports.iter().map(|port| (*port, Class::Admin))) {
+    let admin = stated.admin_ports.iter().copied().chain(stated.envoy_port).map(|port| (port, Class::Admin));
+    for (port, class) in health.chain(admin) {
         ports.retain(|(known, _)| *known != port);
         ports.push((port, class));
     }
@@ -178,6 +182,8 @@ mod tests {
         assert_eq!(pod.addresses, ["10.42.0.17".parse::<IpAddr>().unwrap(), "fd00:42::11".parse().unwrap()]);
         assert_eq!((pod.host_network, pod.grace), (Some(false), Some(Duration::from_secs(120))));
         assert_eq!(pod.deletion, None);
+        let logs = "/var/log/pods/edge_igw-6d8f9c7b5-x2kqp_8ba3b3c8-6cb5-4d4f-9c3e-2a8f1a7d7f10";
+        assert_eq!(pod.logs.as_deref(), Some(std::path::Path::new(logs)));
     }
 
     /// Exercises a pod whose deletion was asked for, so that the request's instant is not taken for the deadline.
@@ -220,6 +226,7 @@ mod tests {
         );
         assert_eq!(state("gt.dev/admin-ports", "7001"), [(7000, health), (9000, health), (7001, admin)]);
         assert_eq!(state("gt.dev/health-ports", ""), [(9000, health), (7001, admin)]);
+        assert_eq!(state("gt.dev/envoy-port", "9901"), [(9000, health), (7001, admin), (9901, admin)]);
     }
 
     proptest! {

@@ -72,7 +72,8 @@ impl Tracker {
                 slots.push(owner.slot);
             }
         }
-        for Watched { pod: Pod { namespace, name, uid, .. }, .. } in over {
+        for watched in over {
+            let Pod { namespace, name, uid, .. } = &*watched.pod;
             info!(pod = name, namespace, uid, "pod forgotten");
         }
         Ok(slots)

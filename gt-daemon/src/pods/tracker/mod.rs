@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gt_common::connection::{Lane, PodFacts, Protocol};
+use gt_common::connection::{Lane, Protocol};
 use tracing::{info, warn};
 
 use self::{
@@ -187,8 +187,11 @@ impl Tracker {
 
     fn publish(&mut self) {
         let mut published = Published { census: self.census(), ..Published::default() };
-        for watched in self.state.watched.values().filter(|watched| watched.is_attributed()) {
-            published.owners.extend(watched.owners());
+        for watched in self.state.watched.values_mut() {
+            if watched.is_attributed() {
+                published.owners.extend(watched.owners());
+            }
+            published.pods.push(watched.followed());
         }
         published.owners.sort_by(|a, b| (&a.name, &a.uid).cmp(&(&b.name, &b.uid)));
         let live: BTreeSet<_> = published.owners.iter().map(|owner| &owner.name).collect();
@@ -237,8 +240,8 @@ impl Tracker {
         let located = self.locate(&mut watched, pod, dirs, now).map(|sockets| {
             fresh.extend(sockets.map(|sockets| (pod.uid.clone(), sockets)));
         });
-        if watched.pod != *pod {
-            watched.pod.clone_from(pod);
+        if *watched.pod != *pod {
+            watched.pod = Arc::new(pod.clone());
         }
         self.state.watched.insert(pod.uid.clone(), watched);
         returned.and(told).and(located)
@@ -266,9 +269,7 @@ impl Tracker {
 
     /// Tells the kernel programs a pod's ports and protocol; connections that are open keep what they have.
     fn tell(&self, watched: &mut Watched, pod: &Pod) -> Result<(), ProbeError> {
-        let interest = u8::from(self.settings.state_events);
-        let facts = PodFacts { protocol: declared(pod.protocol), interest, ..PodFacts::default() };
-        self.maps.tell(watched.slot, facts)?;
+        self.maps.declare(watched.slot, declared(pod.protocol), self.settings.state_events)?;
         for port in std::mem::take(&mut watched.ports) {
             self.maps.declass(watched.slot, port)?;
         }
@@ -311,11 +312,11 @@ impl Tracker {
 }
 
 /// A declared protocol as the kernel programs know it.
-fn declared(protocol: Option<Declared>) -> u8 {
+fn declared(protocol: Option<Declared>) -> Protocol {
     match protocol {
-        None => Protocol::Unread as u8,
-        Some(Declared::Http1) => Protocol::Http1 as u8,
-        Some(Declared::Http2) => Protocol::Http2 as u8,
-        Some(Declared::Tls) => Protocol::Tls as u8,
+        None => Protocol::Unread,
+        Some(Declared::Http1) => Protocol::Http1,
+        Some(Declared::Http2) => Protocol::Http2,
+        Some(Declared::Tls) => Protocol::Tls,
     }
 }

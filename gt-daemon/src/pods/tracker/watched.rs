@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use super::cgroups::Place;
 use crate::pods::{
     Pod,
     netns::Netns,
-    owners::{Name, Owner},
+    owners::{Followed, Name, Owner},
 };
 
 /// How often the processes of a pod are looked at although nothing has changed: a sandbox may be made anew in the
@@ -36,7 +37,7 @@ pub(super) struct OwnedCgroup {
 /// A watched pod: its slots, and what in the kernel leads to them.
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) pod: Pod,
+    pub(super) pod: Arc<Pod>,
     /// The slot for what is known to be the pod's, but not which container's.
     pub(super) slot: Slot,
     /// Slots by container name.
@@ -61,6 +62,8 @@ pub(super) struct Watched {
     pub(super) gone: Option<Instant>,
     /// How its processes were looked at last.
     looked: Option<Look>,
+    /// As it was published last.
+    published: Option<Arc<Followed>>,
 }
 
 /// A look at the processes of a pod's cgroups.
@@ -76,7 +79,7 @@ impl Watched {
     /// A pod of which only the source has told.
     pub(super) fn new(pod: Pod, slot: Slot, now: Instant) -> Self {
         Self {
-            pod,
+            pod: Arc::new(pod),
             slot,
             containers: BTreeMap::new(),
             cgroups: BTreeMap::new(),
@@ -89,6 +92,7 @@ impl Watched {
             since: now,
             gone: None,
             looked: None,
+            published: None,
         }
     }
 
@@ -119,6 +123,22 @@ impl Watched {
     /// Whether anything in the kernel leads to this pod; until then its counts are unknown, not zero.
     pub(super) fn is_attributed(&self) -> bool {
         self.had_netns || !self.cgroups.is_empty()
+    }
+
+    /// What whoever reads inside the pod needs; the same as before when nothing has changed.
+    pub(super) fn followed(&mut self) -> Arc<Followed> {
+        let last = self.published.take();
+        let uid = last.as_ref().map_or_else(|| self.pod.uid.as_str().into(), |last| Arc::clone(&last.uid));
+        let now = Followed {
+            uid,
+            slot: self.slot,
+            pod: Arc::clone(&self.pod),
+            netns: self.netns.as_ref().map(Netns::shared),
+            host_network: self.host_network || self.pod.host_network == Some(true),
+            gone: self.gone.is_some(),
+        };
+        let now = last.filter(|last| **last == now).unwrap_or_else(|| Arc::new(now));
+        Arc::clone(self.published.insert(now))
     }
 
     /// All of the pod's slots with their names.
@@ -164,6 +184,22 @@ mod tests {
 
     fn place(id: u64) -> Place {
         Place { id, ..Place::default() }
+    }
+
+    /// Exercises rounds with and without news of a pod, so that an open namespace is let go with the tracker's own.
+    #[test]
+    fn followed() {
+        let mut watched = Watched::new(Pod::default(), 1, Instant::now());
+        let first = watched.followed();
+        assert!(Arc::ptr_eq(&first, &watched.followed()));
+        let netns = Netns::open("/proc/self/ns/net".as_ref()).unwrap();
+        let held = Arc::downgrade(&netns.shared());
+        watched.netns = Some(netns);
+        assert!(watched.followed().netns.is_some() && held.upgrade().is_some());
+        watched.netns = None;
+        watched.gone = Some(Instant::now());
+        let last = watched.followed();
+        assert!(last.gone && last.netns.is_none() && held.upgrade().is_none());
     }
 
     /// Exercises the times at which a pod's processes are looked at, so that a settled pod costs little and none is
