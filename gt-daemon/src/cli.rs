@@ -6,7 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
+    envoy::{self, scope::Ignored},
+    hc::{
+        self,
+        names::{Alias, Names},
+    },
     kernel::plan::Attach,
+    observe,
     pods::{
         api::config::Surroundings,
         label_selector::{LabelSelector, is_subdomain},
@@ -41,6 +47,8 @@ pub struct RunOptions {
     pub kernel: KernelOptions,
     #[command(flatten)]
     pub pods: PodOptions,
+    #[command(flatten)]
+    pub readers: ReaderOptions,
     /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).
     #[arg(long, default_value = "10m", value_parser = duration, env = "GT_RETAIN")]
     pub retain: Duration,
@@ -105,6 +113,48 @@ impl PodOptions {
             },
             surroundings: Surroundings::look(self.kubeconfig.clone(), self.node_name.clone()),
         }
+    }
+}
+
+/// What is read inside pods; docs/pods.md has the whole.
+#[derive(Debug, Args)]
+pub struct ReaderOptions {
+    /// Ask the container of this name for its state, as a health sidecar; with an empty name only declared ones.
+    #[arg(long, default_value = "hc", env = "GT_HC_CONTAINER")]
+    pub hc_container: String,
+    /// Another word for a state of the health sidecar: STOPPED=CLOSED.
+    #[arg(long, value_delimiter = ',', env = "GT_HC_ALIAS")]
+    pub hc_alias: Vec<Alias>,
+    /// Ask containers of these names for their requests in flight, as Envoys.
+    #[arg(long, value_delimiter = ',', default_value = "istio-proxy,envoy", env = "GT_ENVOY_CONTAINERS")]
+    pub envoy_containers: Vec<String>,
+    /// Clusters of Envoys whose requests nobody waits for; a * at the end stands for any end.
+    #[arg(long, value_delimiter = ',', env = "GT_ENVOY_IGNORE_CLUSTERS")]
+    pub envoy_ignore_clusters: Vec<String>,
+}
+
+impl ReaderOptions {
+    /// How pods are read.
+    #[must_use]
+    pub fn settings(&self) -> observe::Settings {
+        let named = |names: &[String]| -> Vec<String> {
+            names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        };
+        let hc = hc::reader::Settings {
+            names: Names::default().with(self.hc_alias.iter().cloned()),
+            ..hc::reader::Settings::default()
+        };
+        let envoy = envoy::reader::Settings {
+            ignored: Ignored { clusters: named(&self.envoy_ignore_clusters) },
+            ..envoy::reader::Settings::default()
+        };
+        let signs = observe::Signs {
+            hc_container: Some(self.hc_container.clone()).filter(|name| !name.is_empty()),
+            hc_port: hc.port,
+            envoy_containers: named(&self.envoy_containers),
+            envoy_endpoints: envoy.endpoints.clone(),
+        };
+        observe::Settings { signs, hc, envoy }
     }
 }
 
@@ -207,6 +257,25 @@ mod tests {
         for wrong in ["a/b", "A", "a.b", "../secrets"] {
             assert!(Cli::try_parse_from(["gt-daemon", "run", "--namespace", wrong]).is_err(), "{wrong}");
         }
+    }
+
+    /// Exercises names of containers, so that an empty one switches a reader off, and a word that means no state is
+    /// refused.
+    #[test]
+    fn readers() {
+        let signs = |arguments: &[&str]| {
+            let all = ["gt-daemon", "run"].iter().chain(arguments);
+            match Cli::try_parse_from(all).unwrap().command {
+                Command::Run(options) => options.readers.settings().signs,
+                Command::Doctor(_) => observe::Signs::default(),
+            }
+        };
+        let usual = signs(&[]);
+        assert_eq!((usual.hc_container.as_deref(), usual.hc_port), (Some("hc"), 18_180));
+        assert_eq!(usual.envoy_containers, ["istio-proxy", "envoy"]);
+        let off = signs(&["--hc-container", "", "--envoy-containers", "", "--hc-alias", "STOPPED=CLOSED"]);
+        assert!(off.hc_container.is_none() && off.envoy_containers.is_empty());
+        assert!(Cli::try_parse_from(["gt-daemon", "run", "--hc-alias", "STOPPED=GONE"]).is_err());
     }
 
     /// Exercises durations, so that a wrong one is refused and none overflows.

@@ -1,7 +1,8 @@
 //! The drain observer's daemon and console.
 //!
 //! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`]) depend inward, views ([`metrics`], [`http`], [`doctor`])
-//! outward; sources never import each other's insides. docs/architecture.md has the picture.
+//! outward; sources never import each other's insides. [`observe`] brings sources to the join ([`correlate`]).
+//! docs/architecture.md has the picture.
 
 pub mod cli;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod http;
 pub mod kernel;
 pub mod logging;
 pub mod metrics;
+pub mod observe;
 pub mod pods;
 pub mod poll;
 pub mod probes;

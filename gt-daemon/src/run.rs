@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 
 use crate::{
     cli::RunOptions,
+    correlate::{self, Joins},
     http::{self, Views},
     kernel::{
         cgroup::{Cgroups, Mode},
@@ -31,6 +32,7 @@ use crate::{
         support::KernelSupport,
     },
     metrics::{Health, Traffic, registry},
+    observe::{Feed, Kernel, Observer, Parts},
     pods::{
         Class,
         netns::Netns,
@@ -81,7 +83,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let listener = http::listen(options.listen).await?;
     let runtime = Handle::current();
     let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
-    let Started { tracker, sleeper, events, messages, registry, health, owners, hz } = tokio::select! {
+    let Started { tracker, sleeper, events, messages, registry, health, owners, hz, observer, feed } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
@@ -95,11 +97,13 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
         .context("cannot start the thread that reads pods")?;
     let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
     let server = tokio::spawn(http::serve(listener, views));
-    let observer = tokio::spawn(log::observe(events, owners, health, hz));
+    let ring = tokio::spawn(log::observe(events, owners, health, hz, feed));
+    let observer = tokio::spawn(observer.run());
     tokio::spawn(log::show(messages));
     tokio::select! {
         served = server => served?.context("the HTTP server ended")?,
-        read = observer => read?.context("cannot read the kernel's events")?,
+        read = ring => read?.context("cannot read the kernel's events")?,
+        observed = observer => observed.context("the observer of pods ended")?,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
     }
@@ -123,6 +127,8 @@ struct Started {
     health: Arc<Health>,
     owners: Arc<Owners>,
     hz: u32,
+    observer: Observer,
+    feed: Feed,
 }
 
 fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
@@ -163,9 +169,29 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     };
     let probes = Arc::new(Mutex::new(probes));
     let tracker = Tracker::new(settings, Arc::clone(&owners), Arc::clone(&maps), probes);
+    let parts = Parts {
+        owners: Arc::clone(&owners),
+        kernel: Arc::clone(&maps) as Arc<dyn Kernel>,
+        joins: Arc::new(Mutex::new(Joins::new(correlate::Settings { hz: support.hz }))),
+        board: Arc::default(),
+    };
+    let board = Arc::clone(&parts.board);
+    let (observer, feed) = Observer::new(options.readers.settings(), parts)
+        .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;
     let traffic = Traffic { owners: Arc::clone(&owners), maps, sees_no_socket };
-    let registry = registry(traffic, Arc::clone(&health));
-    Ok(Started { tracker, sleeper, events, messages, registry, health, owners, hz: support.hz })
+    let registry = registry(traffic, board, Arc::clone(&health));
+    Ok(Started {
+        tracker,
+        sleeper,
+        events,
+        messages,
+        registry,
+        health,
+        owners,
+        hz: support.hz,
+        observer,
+        feed,
+    })
 }
 
 /// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.

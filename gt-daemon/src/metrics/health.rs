@@ -15,8 +15,10 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
+use super::inside;
 use crate::{
     kernel::plan::{Backend, Question},
+    observe::Board,
     probes::maps::Maps,
 };
 
@@ -129,13 +131,16 @@ impl Health {
     }
 }
 
-/// [`Health`] as a collector.
+/// [`Health`] as a collector, with what the [`Board`] tells of all pods together.
 #[derive(Debug)]
-pub(super) struct Collected(pub(super) Arc<Health>);
+pub(super) struct Collected {
+    pub(super) health: Arc<Health>,
+    pub(super) board: Arc<Board>,
+}
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let health = &self.0;
+        let Self { health, board } = self;
         let losses = health.maps.losses().map_err(|error| {
             tracing::error!(%error, "cannot read the kernel side's losses");
             std::fmt::Error
@@ -156,6 +161,7 @@ impl Collector for Collected {
         ]
         .into_iter()
         .chain(health.missed_runs().map(|missed| ("skipped_run", missed)))
+        .chain(board.lost())
         {
             ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
         }
@@ -181,13 +187,13 @@ impl Collector for Collected {
         }
         let mut family = encoder.encode_descriptor(
             "gt_source_up",
-            "Whether a source of pods answered last time (1) or not (0)",
+            "Whether a source of pods, or all sources of a kind inside pods, answered last time (1) or not (0)",
             None,
             MetricType::Gauge,
         )?;
-        for (name, fault) in &state.sources {
-            ConstGauge::new(i64::from(fault.is_none()))
-                .encode(family.encode_family(&[("source", *name)])?)?;
+        let of_pods = state.sources.iter().map(|(name, fault)| (*name, fault.is_none()));
+        for (name, up) in of_pods.chain(inside::all_up(board)) {
+            ConstGauge::new(i64::from(up)).encode(family.encode_family(&[("source", name)])?)?;
         }
         let family = encoder.encode_descriptor(
             "gt_build",

@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     metrics::Health,
+    observe::Feed,
     pods::owners::Owners,
     probes::{
         decode::{Known, Observed},
@@ -28,16 +29,20 @@ pub(super) async fn show<T: log::Log>(messages: Option<EbpfLogger<T>>) {
     }
 }
 
-/// Shows each event in the log: cuts that are proved at info level, the rest at debug level.
+/// Shows each event in the log, cuts that are proved at info level, the rest at debug level; and hands it on.
 pub(super) async fn observe(
     events: Events,
     owners: Arc<Owners>,
     health: Arc<Health>,
     hz: u32,
+    feed: Feed,
 ) -> std::io::Result<()> {
     events
         .forward(|event| match event {
-            Ok(observed) => tell(&observed, &owners, hz),
+            Ok(observed) => {
+                tell(&observed, &owners, hz);
+                feed.push(observed);
+            }
             Err(error) => {
                 health.undecodable();
                 warn!(%error, "the ring buffer holds something that is no event");

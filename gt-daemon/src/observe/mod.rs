@@ -1,0 +1,25 @@
+//! The observer: reads what is inside pods, and brings it together with what the kernel saw.
+//!
+//! [`task`] is one task that owns all of it. For each watched pod it decides what to read ([`wanted`]), keeps the
+//! readers going ([`readers`]), and their pace by what they say ([`current`]); a source that does not answer is told of
+//! once ([`faults`]). Kernel events come by a [`feed`]; everything goes to the join
+//! ([`correlate`](crate::correlate)), which says when a pod's readers must hurry. The kernel programs are told the state of
+//! each sidecar ([`kernel`]), the views see the [`board`].
+//!
+//! Owns: the life of readers. Refuses: to judge, and to wait for any pod.
+
+pub mod board;
+mod current;
+mod faults;
+pub mod feed;
+pub mod kernel;
+mod pod;
+mod readers;
+pub mod task;
+mod wanted;
+
+pub use board::Board;
+pub use feed::Feed;
+pub use kernel::Kernel;
+pub use task::{Observer, Parts, Settings};
+pub use wanted::Signs;

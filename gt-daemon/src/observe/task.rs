@@ -1,0 +1,270 @@
+//! The task: takes in whatever comes, in the order in which it comes.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use gt_common::{connection::CutKey, owner::Slot};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{debug, error};
+
+use super::{board::Board, feed::Feed, kernel::Kernel, pod::PodState, readers::Makings, wanted::Signs};
+use crate::{
+    clock::Moment,
+    correlate::{Joined, Joins},
+    dial::Dialler,
+    envoy::reader::{self as envoy, Report},
+    hc::{log::follower::Follower, observation::HcObservation, reader as hc},
+    pods::owners::{Name, Owners, Published},
+    probes::decode::Observed,
+};
+
+/// How often the join looks at the time.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Every so many ticks the kernel's counts of cuts are read.
+const CUTS_EVERY: u64 = 5;
+
+/// Every so many ticks the follower of logs is asked how it fares.
+const LOGS_EVERY: u64 = 10;
+
+/// What is told and waits at most: at the fast pace a hundred pods say a thousand things in a second.
+const ROOM: usize = 4096;
+
+/// How pods are read.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub signs: Signs,
+    /// The port is that of each pod.
+    pub hc: hc::Settings,
+    /// The endpoints are those of each pod.
+    pub envoy: envoy::Settings,
+}
+
+/// What the observer works on.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    pub owners: Arc<Owners>,
+    pub kernel: Arc<dyn Kernel>,
+    pub joins: Arc<Mutex<Joins>>,
+    pub board: Arc<Board>,
+}
+
+/// Reads what is inside pods, until its task is dropped.
+#[derive(Debug)]
+pub struct Observer {
+    parts: Parts,
+    signs: Signs,
+    makings: Makings,
+    events: mpsc::Receiver<Observed>,
+    hc_said: mpsc::Receiver<HcObservation>,
+    envoy_said: mpsc::Receiver<Report>,
+    changes: watch::Receiver<u64>,
+    pods: BTreeMap<Arc<str>, PodState>,
+    /// The number of the pods that are followed now.
+    generation: u64,
+    ticks: u64,
+}
+
+impl Observer {
+    /// An observer and the way of the kernel's events to it. Its own network namespace is that of the calling
+    /// thread; an error when the thread that follows logs cannot be started, or the namespace not be opened.
+    pub fn new(settings: Settings, parts: Parts) -> io::Result<(Self, Feed)> {
+        let (feed, events) = Feed::new(Arc::clone(&parts.board.events_lost));
+        let (hc_sender, hc_said) = mpsc::channel(ROOM);
+        let (envoy_sender, envoy_said) = mpsc::channel(ROOM);
+        let makings = Makings {
+            dialler: Dialler::new()?,
+            follower: Follower::start(settings.hc.names.clone(), hc_sender.clone())?,
+            hc: hc::Settings { meter: parts.board.hc.clone(), ..settings.hc },
+            envoy: envoy::Settings { meter: parts.board.envoy.clone(), ..settings.envoy },
+            hc_said: hc_sender,
+            envoy_said: envoy_sender,
+        };
+        let changes = parts.owners.changes();
+        let observer = Self {
+            parts,
+            signs: settings.signs,
+            makings,
+            events,
+            hc_said,
+            envoy_said,
+            changes,
+            pods: BTreeMap::new(),
+            generation: 0,
+            ticks: 0,
+        };
+        Ok((observer, feed))
+    }
+
+    /// Observes; does not end by itself.
+    pub async fn run(mut self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.follow();
+        loop {
+            tokio::select! {
+                Some(event) = self.events.recv() => self.event(&event),
+                Some(said) = self.hc_said.recv() => self.hc(&said),
+                Some(report) = self.envoy_said.recv() => self.envoy(&report),
+                Ok(()) = self.changes.changed() => self.follow(),
+                _ = ticks.tick() => self.tick(),
+            }
+        }
+    }
+
+    /// Brings pods, readers and the join in step with what was published last.
+    fn follow(&mut self) {
+        // The number first: what is published between the two is followed once more.
+        self.generation = *self.changes.borrow_and_update();
+        let published = self.parts.owners.now();
+        let now = Moment::now();
+        let known: BTreeMap<_, _> =
+            published.pods.iter().map(|followed| (&*followed.uid, &followed.uid)).collect();
+        self.pods.retain(|uid, state| {
+            // One that was forgotten and came back between two looks is another life of the same name.
+            let stays = known.get(&**uid).is_some_and(|known| Arc::ptr_eq(known, &state.followed.uid));
+            if !stays {
+                self.makings.follower.forget(uid);
+                self.parts.board.hide(uid);
+            }
+            stays
+        });
+        for followed in &published.pods {
+            let state = match self.pods.entry(Arc::clone(&followed.uid)) {
+                Entry::Occupied(known) if Arc::ptr_eq(&known.get().followed, followed) => continue,
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(PodState::new(followed)),
+            };
+            state.follow(followed, &self.signs, &self.makings, now);
+            show(&self.parts.board, state, now);
+        }
+        let joined = joined(&published, &self.pods);
+        self.joins().pods(&joined, now);
+    }
+
+    fn event(&mut self, event: &Observed) {
+        let alarmed = self.joins().event(event, Moment::now());
+        if let Some(state) = alarmed.and_then(|uid| self.pods.get(&uid)) {
+            state.alarm();
+        }
+    }
+
+    fn hc(&mut self, said: &HcObservation) {
+        let now = Moment::now();
+        let Some(state) = self.pods.get_mut(&said.uid) else { return };
+        state.hc_said(said, now);
+        show(&self.parts.board, state, now);
+        self.joins().hc(said);
+        self.tell_kernel(now);
+    }
+
+    fn envoy(&mut self, report: &Report) {
+        let now = Moment::now();
+        let Some(state) = self.pods.get_mut(&report.uid) else { return };
+        state.envoy_said(report, now);
+        show(&self.parts.board, state, now);
+        self.joins().envoy(report);
+    }
+
+    fn tick(&mut self) {
+        let now = Moment::now();
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(LOGS_EVERY) {
+            self.ask_follower(now);
+        }
+        self.tell_kernel(now);
+        if self.ticks.is_multiple_of(CUTS_EVERY) {
+            self.read_cuts();
+        }
+        let judged = self.joins().tick(now);
+        for cut in judged {
+            debug!(?cut, "judged");
+        }
+    }
+
+    /// How logs fare, and what time alone has changed.
+    fn ask_follower(&mut self, now: Moment) {
+        let faults = self.makings.follower.faults();
+        for (uid, state) in &mut self.pods {
+            state.log_fares(faults.get(uid).map(String::as_str), now);
+            show(&self.parts.board, state, now);
+        }
+        let Board { log_lost, log_unreadable, .. } = &*self.parts.board;
+        log_lost.store(self.makings.follower.dropped(), Ordering::Relaxed);
+        log_unreadable.store(self.makings.follower.unreadable(), Ordering::Relaxed);
+    }
+
+    /// Tells the kernel programs the states that have changed. What cannot be told now is at the next tick.
+    fn tell_kernel(&mut self, now: Moment) {
+        let Self { pods, parts, changes, generation, .. } = self;
+        for state in pods.values_mut() {
+            let hc = state.hc_state(now);
+            if hc == state.kernel_knows {
+                continue;
+            }
+            // Slots go to other pods after they were published without their last ones, and never while this is held.
+            let Some(_slots_stay_whose_they_are) = parts.owners.try_reader() else { return };
+            if *changes.borrow() != *generation {
+                return;
+            }
+            let (pod, namespace) = (&state.followed.pod.name, &state.followed.pod.namespace);
+            match parts.kernel.set_hc(state.followed.slot, hc) {
+                Ok(()) => debug!(pod, namespace, state = ?hc, "hc"),
+                Err(error) => error!(pod, namespace, %error, "teardowns do not bear the state of its hc"),
+            }
+            // Told or not: an error would be the same ten times a second.
+            state.kernel_knows = hc;
+        }
+    }
+
+    fn read_cuts(&mut self) {
+        let cuts: Vec<(CutKey, u64)> = {
+            let Some(_slots_stay_whose_they_are) = self.parts.owners.try_reader() else { return };
+            if *self.changes.borrow() != self.generation {
+                return;
+            }
+            match self.parts.kernel.cuts() {
+                Ok(cuts) => cuts.into_iter().collect(),
+                // A scrape meets the same error, and tells it.
+                Err(error) => return debug!(%error, "cuts are not joined now"),
+            }
+        };
+        self.joins().kernel_cuts(&cuts, Moment::now());
+    }
+
+    fn joins(&self) -> MutexGuard<'_, Joins> {
+        self.parts.joins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn show(board: &Board, state: &PodState, now: Moment) {
+    match state.shown(now) {
+        Some(shown) => board.show(&state.followed.uid, shown),
+        None => board.hide(&state.followed.uid),
+    }
+}
+
+/// What can be joined for each pod.
+fn joined(published: &Published, pods: &BTreeMap<Arc<str>, PodState>) -> Vec<Joined> {
+    let mut slots: BTreeMap<&str, Vec<(Slot, Name)>> = BTreeMap::new();
+    for owner in &published.owners {
+        slots.entry(&owner.uid).or_default().push((owner.slot, owner.name.clone()));
+    }
+    pods.iter()
+        .map(|(uid, state)| Joined {
+            uid: Arc::clone(uid),
+            slots: slots.remove(&**uid).unwrap_or_default(),
+            pod_slot: state.followed.slot,
+            has_hc: state.has_hc(),
+            has_envoy: state.has_envoy(),
+            gone: state.followed.gone,
+        })
+        .collect()
+}
