@@ -4,7 +4,9 @@ mod cost;
 mod dial;
 mod envoy;
 mod hc;
+mod observe;
 mod real_envoy;
+mod scripted;
 
 use std::process::ExitCode;
 
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // Figures depend on the machine and on what else it does: no part of a test run.
     let costs = if std::env::var_os("GT_COST").is_some() { cost::cases() } else { Vec::new() };
-    let cases = [dial::cases(), envoy::cases(), hc::cases(), costs];
+    let cases = [dial::cases(), envoy::cases(), hc::cases(), observe::cases(), costs];
     let trials = cases
         .into_iter()
         .flatten()
