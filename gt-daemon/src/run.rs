@@ -24,7 +24,6 @@ use tracing::{error, info, warn};
 
 use crate::{
     cli::RunOptions,
-    correlate::{self, Joins},
     http::{self, Views},
     kernel::{
         cgroup::{Cgroups, Mode},
@@ -83,7 +82,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let listener = http::listen(options.listen).await?;
     let runtime = Handle::current();
     let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
-    let Started { tracker, sleeper, events, messages, registry, health, owners, hz, observer, feed } = tokio::select! {
+    let Started { tracker, sleeper, events, messages, registry, health, owners, observer, feed } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
@@ -97,7 +96,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
         .context("cannot start the thread that reads pods")?;
     let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
     let server = tokio::spawn(http::serve(listener, views));
-    let ring = tokio::spawn(log::observe(events, owners, health, hz, feed));
+    let ring = tokio::spawn(log::observe(events, owners, health, feed));
     let observer = tokio::spawn(observer.run());
     tokio::spawn(log::show(messages));
     tokio::select! {
@@ -126,7 +125,6 @@ struct Started {
     registry: Registry,
     health: Arc<Health>,
     owners: Arc<Owners>,
-    hz: u32,
     observer: Observer,
     feed: Feed,
 }
@@ -172,26 +170,16 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let parts = Parts {
         owners: Arc::clone(&owners),
         kernel: Arc::clone(&maps) as Arc<dyn Kernel>,
-        joins: Arc::new(Mutex::new(Joins::new(correlate::Settings { hz: support.hz }))),
+        joins: Arc::default(),
         board: Arc::default(),
+        hz: support.hz,
     };
-    let board = Arc::clone(&parts.board);
+    let (board, joins) = (Arc::clone(&parts.board), Arc::clone(&parts.joins));
     let (observer, feed) = Observer::new(options.readers.settings(), parts)
         .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;
-    let traffic = Traffic { owners: Arc::clone(&owners), maps, sees_no_socket };
+    let traffic = Traffic { owners: Arc::clone(&owners), maps, joins, sees_no_socket };
     let registry = registry(traffic, board, Arc::clone(&health));
-    Ok(Started {
-        tracker,
-        sleeper,
-        events,
-        messages,
-        registry,
-        health,
-        owners,
-        hz: support.hz,
-        observer,
-        feed,
-    })
+    Ok(Started { tracker, sleeper, events, messages, registry, health, owners, observer, feed })
 }
 
 /// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.

@@ -51,8 +51,8 @@ pub struct Joined {
     pub pod_slot: Slot,
     pub has_hc: bool,
     pub has_envoy: bool,
-    /// Whether it is on its way out: then each teardown is worth asking hc and the proxy.
-    pub draining: bool,
+    /// Whether its deletion was asked for, or it is gone.
+    pub ends: bool,
 }
 
 /// All pods' joins.
@@ -78,7 +78,7 @@ impl Joins {
                 .pods
                 .entry(Arc::clone(&pod.uid))
                 .or_insert_with(|| Pod::new(Arc::clone(&pod.uid), whole.clone()));
-            (known.has_hc, known.has_envoy, known.draining) = (pod.has_hc, pod.has_envoy, pod.draining);
+            (known.has_hc, known.has_envoy, known.ends) = (pod.has_hc, pod.has_envoy, pod.ends);
             for (slot, name) in &pod.slots {
                 slots.insert(*slot, (Arc::clone(&pod.uid), name.clone()));
                 let knows: &mut Knows = names.entry(name.clone()).or_default();
@@ -126,6 +126,11 @@ impl Joins {
     /// All events up to this instant (`CLOCK_MONOTONIC`, nanoseconds) have been given to [`Self::event`].
     pub fn drained(&mut self, until_ns: u64) {
         self.until_ns = self.until_ns.max(until_ns);
+    }
+
+    /// Something was lost that may have been a connection's end.
+    pub fn doubt(&mut self, now: Moment) {
+        self.pods.values_mut().for_each(|pod| pod.doubt(now.monotonic_ns));
     }
 
     /// hc said something.

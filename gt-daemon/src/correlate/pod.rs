@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use gt_common::connection::Phase;
+use gt_common::connection::{HcState, Phase};
 
 use super::{
     cause::{Cause, cause},
@@ -60,9 +60,9 @@ pub struct Pod {
     name: Name,
     pub(super) has_hc: bool,
     pub(super) has_envoy: bool,
-    /// Whether every teardown is worth asking for, not only those that may be cuts.
-    pub(super) draining: bool,
+    pub(super) ends: bool,
     record: Record,
+    hc_now: States,
     /// Until when hc is known, `CLOCK_MONOTONIC` nanoseconds.
     hc_known_ns: u64,
     /// When hc was last seen to change: what the proxy counts before and after is told apart by a look just then.
@@ -88,8 +88,9 @@ impl Pod {
             name,
             has_hc: false,
             has_envoy: false,
-            draining: false,
+            ends: false,
             record: Record::default(),
+            hc_now: States::ANY,
             hc_known_ns: 0,
             hc_changed_ns: 0,
             proxy: Proxy::default(),
@@ -117,9 +118,10 @@ impl Pod {
             self.proxy.torn(&torn, waits);
         }
         self.held.push_back(Held { torn, said: None });
-        // An idle connection of HTTP/1 that ends is ordinary; of others only the proxy knows.
-        let ordinary = !waits && matches!(torn.known.phase, Phase::Idle);
-        (self.has_hc || self.has_envoy) && (self.draining || !ordinary)
+        // An idle connection of HTTP/1 that ends is ordinary, unless the pod drains; of others only the proxy knows.
+        let ordinary = !waits && torn.known.phase == Phase::Idle;
+        let drains = self.ends || !self.hc_now.meets(States::only(HcState::Open));
+        (self.has_hc || self.has_envoy) && (drains || !ordinary)
     }
 
     /// An RST on a connection that had begun to end. `held_against`: the kernel holds it against a cut.
@@ -150,6 +152,7 @@ impl Pod {
         if self.record.changes().len() != changes {
             self.hc_changed_ns = observation.seen.monotonic_ns;
         }
+        self.hc_now = self.record.states_at(observation.seen.utc_us);
     }
 
     pub(super) fn answered(&mut self, sample: &Sample, at: Moment) {
@@ -161,6 +164,10 @@ impl Pod {
             }
         }
         self.proxy.look(sample);
+    }
+
+    pub(super) fn doubt(&mut self, now_ns: u64) {
+        self.proxy.doubt(now_ns);
     }
 
     pub(super) fn failed(&mut self, at: Moment) {

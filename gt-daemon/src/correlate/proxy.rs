@@ -154,7 +154,7 @@ impl Proxy {
         self.torn.insert(place, candidate);
         if self.torn.len() > MOST {
             self.torn.pop_front();
-            self.doubt();
+            self.doubt(torn.at_ns);
         }
     }
 
@@ -244,8 +244,9 @@ impl Proxy {
         })
     }
 
-    /// What the base says may be wrong.
-    fn doubt(&mut self) {
+    /// Something may have ended that [`Self::torn`] was not told of.
+    pub fn doubt(&mut self, now_ns: u64) {
+        self.restless_ns = self.restless_ns.max(now_ns);
         if let Some(base) = &mut self.base {
             base.complete = false;
         }

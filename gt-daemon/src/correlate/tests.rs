@@ -20,7 +20,7 @@ fn joined(uid: &str, pod: &str, slot: Slot) -> Joined {
         pod_slot: slot,
         has_hc: false,
         has_envoy: false,
-        draining: false,
+        ends: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What Prometheus sees: a read-only view of the kernel's counts, of what is read inside pods, and of the daemon's own
 //! health.
 
+mod cuts;
 mod health;
 mod inside;
 mod traffic;

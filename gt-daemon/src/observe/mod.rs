@@ -16,6 +16,7 @@ pub mod kernel;
 mod pod;
 mod readers;
 pub mod task;
+mod tell;
 mod wanted;
 
 pub use board::Board;

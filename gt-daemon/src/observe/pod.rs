@@ -174,7 +174,7 @@ impl PodState {
     }
 
     /// Whether its processes may end at any time.
-    fn ends(&self) -> bool {
+    pub(super) fn ends(&self) -> bool {
         self.followed.gone || self.followed.pod.deletion.is_some()
     }
 

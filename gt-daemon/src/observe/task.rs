@@ -14,7 +14,9 @@ use tokio::{
 };
 use tracing::{debug, error};
 
-use super::{board::Board, feed::Feed, kernel::Kernel, pod::PodState, readers::Makings, wanted::Signs};
+use super::{
+    board::Board, feed::Feed, kernel::Kernel, pod::PodState, readers::Makings, tell::tell, wanted::Signs,
+};
 use crate::{
     clock::Moment,
     correlate::{Joined, Joins},
@@ -22,7 +24,7 @@ use crate::{
     envoy::reader::{self as envoy, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
     pods::owners::{Name, Owners, Published},
-    probes::decode::Observed,
+    probes::events::Next,
 };
 
 /// How often the join looks at the time.
@@ -54,6 +56,8 @@ pub struct Parts {
     pub kernel: Arc<dyn Kernel>,
     pub joins: Arc<Mutex<Joins>>,
     pub board: Arc<Board>,
+    /// Jiffies in a second, to tell times in the log.
+    pub hz: u32,
 }
 
 /// Reads what is inside pods, until its task is dropped.
@@ -62,7 +66,7 @@ pub struct Observer {
     parts: Parts,
     signs: Signs,
     makings: Makings,
-    events: mpsc::Receiver<Observed>,
+    events: mpsc::Receiver<Next>,
     hc_said: mpsc::Receiver<HcObservation>,
     envoy_said: mpsc::Receiver<Report>,
     changes: watch::Receiver<u64>,
@@ -70,6 +74,8 @@ pub struct Observer {
     /// The number of the pods that are followed now.
     generation: u64,
     ticks: u64,
+    /// Events lost so far; `None` when that cannot be read.
+    lost: Option<u64>,
 }
 
 impl Observer {
@@ -99,6 +105,7 @@ impl Observer {
             pods: BTreeMap::new(),
             generation: 0,
             ticks: 0,
+            lost: None,
         };
         Ok((observer, feed))
     }
@@ -110,7 +117,7 @@ impl Observer {
         self.follow();
         loop {
             tokio::select! {
-                Some(event) = self.events.recv() => self.event(&event),
+                Some(next) = self.events.recv() => self.next(&next),
                 Some(said) = self.hc_said.recv() => self.hc(&said),
                 Some(report) = self.envoy_said.recv() => self.envoy(&report),
                 Ok(()) = self.changes.changed() => self.follow(),
@@ -146,13 +153,47 @@ impl Observer {
             show(&self.parts.board, state, now);
         }
         let joined = joined(&published, &self.pods);
-        self.joins().pods(&joined, now);
+        self.joins().pods(&joined);
     }
 
-    fn event(&mut self, event: &Observed) {
-        let alarmed = self.joins().event(event, Moment::now());
-        if let Some(state) = alarmed.and_then(|uid| self.pods.get(&uid)) {
+    fn next(&mut self, next: &Next) {
+        match next {
+            Next::Event(event) => {
+                let alarmed = self.joins().event(event);
+                self.alarm(alarmed);
+            }
+            Next::Drained(until_ns) => {
+                self.look_for_losses();
+                self.joins().drained(*until_ns);
+                self.judge();
+            }
+        }
+    }
+
+    fn alarm(&self, uids: impl IntoIterator<Item = Arc<str>>) {
+        for state in uids.into_iter().filter_map(|uid| self.pods.get(&uid)) {
             state.alarm();
+        }
+    }
+
+    /// Judges what can be judged by now.
+    fn judge(&mut self) {
+        let now = Moment::now();
+        let judged = self.joins().tick(now);
+        judged.iter().for_each(|judged| tell(judged, self.parts.hz));
+    }
+
+    /// What was not seen to end may be the one that a proxy has counted: until it is calm again nothing is exact.
+    fn look_for_losses(&mut self) {
+        let lost = self
+            .parts
+            .kernel
+            .lost()
+            .map(|lost| lost + self.parts.board.events_lost.load(Ordering::Relaxed))
+            .ok();
+        if lost != self.lost {
+            self.lost = lost;
+            self.joins().doubt(Moment::now());
         }
     }
 
@@ -183,10 +224,9 @@ impl Observer {
         if self.ticks.is_multiple_of(CUTS_EVERY) {
             self.read_cuts();
         }
-        let judged = self.joins().tick(now);
-        for cut in judged {
-            debug!(?cut, "judged");
-        }
+        self.judge();
+        let wanting = self.joins().wants(now);
+        self.alarm(wanting);
     }
 
     /// How logs fare, and what time alone has changed.
@@ -236,7 +276,7 @@ impl Observer {
                 Err(error) => return debug!(%error, "cuts are not joined now"),
             }
         };
-        self.joins().kernel_cuts(&cuts, Moment::now());
+        self.joins().kernel_cuts(&cuts);
     }
 
     fn joins(&self) -> MutexGuard<'_, Joins> {
@@ -264,7 +304,7 @@ fn joined(published: &Published, pods: &BTreeMap<Arc<str>, PodState>) -> Vec<Joi
             pod_slot: state.followed.slot,
             has_hc: state.has_hc(),
             has_envoy: state.has_envoy(),
-            gone: state.followed.gone,
+            ends: state.ends(),
         })
         .collect()
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError},
 };
 
-use gt_common::{connection::CutKey, counters::Counters, owner::Slot};
+use gt_common::{counters::Counters, owner::Slot};
 use tokio::sync::watch;
 
 use super::Pod;
@@ -28,14 +28,6 @@ pub struct Name {
     pub pod: String,
     /// Empty where the container is not known (a socket known by its namespace only).
     pub container: String,
-}
-
-/// Counts of owners that are forgotten while their name lives on in a new pod: without them the new pod's
-/// series would fall, which Prometheus reads as a restart from zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Retired {
-    pub counters: Counters,
-    pub cuts: BTreeMap<CutKey, u64>,
 }
 
 /// How many pods there are, by what is known of them.
@@ -85,7 +77,9 @@ pub struct Published {
     pub owners: Vec<Owner>,
     /// All watched pods, in the order of their UIDs; one that has not changed is the same as in the round before.
     pub pods: Vec<Arc<Followed>>,
-    pub retired: BTreeMap<Name, Retired>,
+    /// Counts of owners that are forgotten while their name lives on in a new pod: without them the new pod's series would
+    /// fall, which Prometheus reads as a restart from zero.
+    pub retired: BTreeMap<Name, Counters>,
     pub census: Census,
 }
 

@@ -8,10 +8,23 @@ use aya::{
 };
 use tokio::io::unix::AsyncFd;
 
+use crate::clock::monotonic_ns;
+
 use super::{
     ProbeError, chain,
     decode::{DecodeError, Observed, decode},
 };
+
+/// What the ring's reader hands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Event(Observed),
+    /// All events of what happened before this instant (`CLOCK_MONOTONIC`, nanoseconds) have been handed on.
+    Drained(u64),
+}
+
+/// A program may be interrupted between taking the time of its event and sending it.
+const SENDING_NS: u64 = 2_000_000;
 
 /// The kernel programs' events.
 pub struct Events {
@@ -28,7 +41,7 @@ impl Events {
     }
 
     /// Hands every event to `sink` as it comes, until the task is dropped. Must run inside a tokio runtime.
-    pub async fn forward(self, mut sink: impl FnMut(Result<Observed, DecodeError>)) -> io::Result<()> {
+    pub async fn forward(self, mut sink: impl FnMut(Result<Next, DecodeError>)) -> io::Result<()> {
         /// Other tasks get their turn after so many events in a burst.
         const BATCH: usize = 1024;
         /// How often events are looked for.
@@ -39,16 +52,18 @@ impl Events {
         let mut ready = unsafe { AsyncFd::register(self.ring) }?;
         loop {
             let mut taken = 0;
+            let begun = monotonic_ns();
             while taken < BATCH
                 && let Some(record) = ready.get_mut().next()
             {
-                sink(decode(&record));
+                sink(decode(&record).map(Next::Event));
                 taken += 1;
             }
             if taken == BATCH {
                 tokio::task::yield_now().await;
                 continue;
             }
+            sink(Ok(Next::Drained(begun.saturating_sub(SENDING_NS))));
             // The kernel side wakes nobody for a single event: that would cost more than the event.
             tokio::select! {
                 guard = ready.readable_mut() => guard?.clear_ready(),

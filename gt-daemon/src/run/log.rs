@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use aya_log::EbpfLogger;
-use gt_common::connection::Evidence;
 use tokio::time::{Duration, interval};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::{
+    correlate::torn::Torn,
     metrics::Health,
     observe::Feed,
     pods::owners::Owners,
     probes::{
         decode::{Known, Observed},
-        events::Events,
+        events::{Events, Next},
     },
 };
 
@@ -29,19 +29,21 @@ pub(super) async fn show<T: log::Log>(messages: Option<EbpfLogger<T>>) {
     }
 }
 
-/// Shows each event in the log, cuts that are proved at info level, the rest at debug level; and hands it on.
+/// Hands each event on, and shows it in the log at debug level, but for teardowns of user traffic: the observer tells of
+/// those when they are judged.
 pub(super) async fn observe(
     events: Events,
     owners: Arc<Owners>,
     health: Arc<Health>,
-    hz: u32,
     feed: Feed,
 ) -> std::io::Result<()> {
     events
         .forward(|event| match event {
-            Ok(observed) => {
-                tell(&observed, &owners, hz);
-                feed.push(observed);
+            Ok(next) => {
+                if let Next::Event(observed) = &next {
+                    tell(observed, &owners);
+                }
+                feed.push(next);
             }
             Err(error) => {
                 health.undecodable();
@@ -51,33 +53,19 @@ pub(super) async fn observe(
         .await
 }
 
-fn tell(observed: &Observed, owners: &Owners, hz: u32) {
+fn tell(observed: &Observed, owners: &Owners) {
     let Observed { time_ns, what, slot, lane, local, remote, first, connection, .. } = observed;
-    let cut = *first && connection.is_some_and(|known| known.evidence == Evidence::Socket);
-    if !cut && !tracing::enabled!(tracing::Level::DEBUG) {
+    if !tracing::enabled!(tracing::Level::DEBUG) || Torn::of(observed).is_some() {
         return;
     }
     let owner = owners.by_slot(*slot);
     let pod = owner.as_ref().map(|owner| owner.name.pod.as_str());
     let namespace = owner.as_ref().map(|owner| owner.name.namespace.as_str());
     match connection {
-        Some(known) if *first => {
-            let ms = |jiffies: u32| u64::from(jiffies) * 1000 / u64::from(hz.max(1));
-            let read_ms = known.since_read.map(ms);
-            let sent_ms = ms(known.since_sent);
-            let Known { how, phase, evidence, protocol, hc, unread, unsent, unacked, received, sent, .. } =
-                known;
-            if cut {
-                info!(
-                    pod, namespace, ?how, ?phase, ?hc, %local, %remote, read_ms, sent_ms, unread, unsent, unacked, received,
-                    sent, "cut: a connection ended with a request in flight"
-                );
-            } else {
-                debug!(
-                    pod, namespace, ?how, ?phase, ?evidence, ?lane, ?protocol, ?hc, %local, %remote, read_ms, sent_ms,
-                    unread, unsent, unacked, received, sent, "teardown"
-                );
-            }
+        Some(Known { how, phase, protocol, received, sent, .. }) if *first => {
+            debug!(
+                pod, namespace, ?how, ?phase, ?lane, ?protocol, %local, %remote, received, sent, "teardown"
+            );
         }
         _ => debug!(pod, namespace, ?what, ?lane, %local, %remote, time_ns, "event"),
     }

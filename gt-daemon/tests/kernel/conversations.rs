@@ -155,7 +155,7 @@ fn expect(pod: &WatchedPod, before: &Counts, expected: &str) -> Result<()> {
 
 /// All series of a pod that are not zero, by short names:
 /// `opened LANE`, `closed LANE`, `adopted LANE`, `active LANE`, `closing LANE`, `rst LANE DIRECTION REASON`,
-/// `cut HOW EVIDENCE`, `cut_reset DIRECTION EVIDENCE`. A lane is the class of an inbound one, else the role.
+/// `cut HOW EVIDENCE`, with ` killed` where that is the cause, `cut_reset DIRECTION EVIDENCE`. A lane is the class of an inbound one, else the role.
 #[derive(Debug, PartialEq, Eq)]
 struct Counts(BTreeMap<String, u64>);
 
@@ -194,7 +194,10 @@ impl Counts {
                 "gt_active_connections" => format!("active {lane}"),
                 "gt_closing_connections" => format!("closing {lane}"),
                 "gt_rst_total" => format!("rst {lane} {} {}", label("direction"), label("reason")),
-                "gt_inflight_cuts_total" => format!("cut {} {}", label("how"), label("evidence")),
+                "gt_inflight_cuts_total" => {
+                    let killed = if label("cause") == "killed" { " killed" } else { "" };
+                    format!("cut {} {}{killed}", label("how"), label("evidence"))
+                }
                 "gt_rst_during_inflight_total" => {
                     format!("cut_reset {} {}", label("direction"), label("evidence"))
                 }

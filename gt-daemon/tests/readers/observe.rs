@@ -15,7 +15,6 @@ use gt_common::{
 };
 use gt_daemon::{
     clock::monotonic_ns,
-    correlate::{self, Joins},
     observe::{
         Board, Feed, Kernel, Observer, Parts, Settings, Signs,
         board::{HcShown, Shown},
@@ -27,6 +26,7 @@ use gt_daemon::{
     probes::{
         ProbeError,
         decode::{Known, Observed, What},
+        events::Next,
     },
 };
 use tokio::task::JoinHandle;
@@ -65,6 +65,10 @@ impl Kernel for Told {
         Ok(BTreeMap::new())
     }
 
+    fn lost(&self) -> Result<u64, ProbeError> {
+        Ok(0)
+    }
+
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pod, state);
         Ok(())
@@ -96,8 +100,9 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
     let parts = Parts {
         owners: Arc::default(),
         kernel: Arc::clone(&told) as Arc<dyn Kernel>,
-        joins: Arc::new(Mutex::new(Joins::new(correlate::Settings { hz: 250 }))),
+        joins: Arc::default(),
         board: Arc::default(),
+        hz: 250,
     };
     let (observer, feed) = Observer::new(settings(), parts.clone())?;
     Ok((observer, feed, parts, told))
@@ -234,7 +239,7 @@ fn an_event_asks_at_once() -> Result<()> {
         // At the slow pace the next question is seconds away.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let (of_one, of_other) = (one.asked(), other.asked());
-        observing.feed.push(teardown(1));
+        observing.feed.push(Next::Event(teardown(1)));
         let begun = Instant::now();
         observing.until("a question", |_| one.asked() > of_one).await?;
         ensure!(begun.elapsed() < Duration::from_millis(500), "as late as {:?}", begun.elapsed());
@@ -257,6 +262,8 @@ fn teardown(slot: Slot) -> Observed {
         netns: Some(4_026_532_000),
         first: true,
         connection: Some(Known {
+            exiting: false,
+            rst_counted: false,
             since_ns: now.saturating_sub(1_000_000_000),
             adopted: false,
             since_read: Some(10),
@@ -369,7 +376,7 @@ fn the_log_is_read() -> Result<()> {
 fn what_finds_no_room_is_counted() -> Result<()> {
     let (_observer, feed, parts, _) = observer()?;
     for _ in 0..5_000 {
-        feed.push(teardown(1));
+        feed.push(Next::Event(teardown(1)));
     }
     let lost = parts.board.lost();
     ensure!(lost.contains(&("observe", 5_000 - 4_096)), "{lost:?}");

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gt_common::{connection::CutKey, owner::Slot};
+use gt_common::owner::Slot;
 use tracing::info;
 
 use super::{Tracker, watched::Watched};
@@ -54,7 +54,6 @@ impl Tracker {
         if over.is_empty() {
             return Ok(Vec::new());
         }
-        let cuts = self.maps.cuts()?;
         let mut slots = Vec::new();
         for watched in over {
             for id in watched.cgroups.keys() {
@@ -65,10 +64,7 @@ impl Tracker {
             }
             for owner in watched.owners() {
                 let retired = self.state.retired.entry(owner.name).or_default();
-                retired.counters.add(&self.maps.counters(owner.slot)?);
-                for (key, count) in cuts.iter().filter(|(key, _)| key.slot == owner.slot) {
-                    *retired.cuts.entry(CutKey { slot: 0, ..*key }).or_default() += count;
-                }
+                retired.add(&self.maps.counters(owner.slot)?);
                 slots.push(owner.slot);
             }
         }

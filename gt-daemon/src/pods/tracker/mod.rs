@@ -14,7 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gt_common::connection::{Lane, Protocol};
+use gt_common::{
+    connection::{Lane, Protocol},
+    counters::Counters,
+};
 use tracing::{info, warn};
 
 use self::{
@@ -24,7 +27,7 @@ use self::{
 use super::{
     Class, Declared, Pod,
     netns::Netns,
-    owners::{Census, Name, Owners, Published, Retired},
+    owners::{Census, Name, Owners, Published},
     source::{Place as Asked, Source},
     tree::{PodDirs, PodTree, watch_limit},
 };
@@ -72,7 +75,7 @@ struct State {
     refused: BTreeSet<(String, Option<String>)>,
     /// Why pods (by UID) are not fully watched, as it was told.
     faults: BTreeMap<String, String>,
-    retired: BTreeMap<Name, Retired>,
+    retired: BTreeMap<Name, Counters>,
 }
 
 impl Tracker {

@@ -30,6 +30,9 @@ use crate::{
 const NO_CUT: &str = "opened data, closed data";
 const CUT_BY_FIN: &str = "opened data, closed data, cut fin_received socket";
 const CUT_BY_OWN_FIN: &str = "opened data, closed data, cut fin_sent socket";
+const KILLED_BY_FIN: &str = "opened data, closed data, cut fin_sent socket killed";
+const KILLED_BY_RST: &str =
+    "opened data, closed data, rst data sent active, cut rst_sent socket killed, cut_reset sent socket";
 const CUT_BY_OWN_RST: &str =
     "opened data, closed data, cut rst_sent socket, rst data sent active, cut_reset sent socket";
 const CUT_BY_RST: &str = "opened data, closed data, cut rst_received socket, rst data received reset, \
@@ -242,14 +245,14 @@ pub const TALKS: &[Talk] = &[
         drop(lost);
         gone(pod)
     }),
-    talk("process_killed_while_awaiting", CUT_BY_OWN_FIN, "awaiting", |scene| {
+    talk("process_killed_while_awaiting", KILLED_BY_FIN, "awaiting", |scene| {
         let (mut process, peer) = served(scene, true)?;
         process.signal(Signal::SIGKILL)?;
         process.wait(Duration::from_secs(5))?;
         ended(&peer)?;
         gone(peer)
     }),
-    talk("process_killed_with_the_request_unread", CUT_BY_OWN_RST, "unread", |scene| {
+    talk("process_killed_with_the_request_unread", KILLED_BY_RST, "unread", |scene| {
         let (mut process, mut peer) = served(scene, false)?;
         process.signal(Signal::SIGKILL)?;
         process.wait(Duration::from_secs(5))?;
