@@ -55,7 +55,8 @@ pub struct Known {
     pub protocol: Protocol,
     /// The judgement, frozen at the teardown.
     pub how: How,
-    /// Whether the pod's process was on its way out when its side ended; `false` where the peer's did.
+    /// Whether the pod's process was on its way out when its side ended; `false` where the peer's did. Of a pending end that
+    /// turns out to be a timeout it says nothing.
     pub exiting: bool,
     /// Whether an RST has been counted for it as a cut, at this event or before.
     pub rst_counted: bool,
@@ -122,7 +123,7 @@ pub fn decode(bytes: &[u8]) -> Result<Observed, DecodeError> {
         protocol: number("protocol", &Protocol::ALL, protocol)?,
         how,
         rst_counted: flags & RST_COUNTED != 0,
-        exiting: flags & EXITING != 0 && matches!(how, How::FinSent | How::RstSent),
+        exiting: flags & EXITING != 0 && matches!(how, How::FinSent | How::RstSent | How::Pending),
         phase: number("phase", &Phase::ALL, phase)?,
         evidence: number("evidence", &EVIDENCE, evidence)?,
         hc: number("hc state", &HcState::ALL, hc)?,
@@ -322,7 +323,7 @@ mod tests {
             let event = Event { how: how as u8, flags: FIRST | EXITING, ..torn };
             decode(&bytes(&event)).unwrap().connection.unwrap().exiting
         };
-        assert!(!known.exiting && exiting(How::FinSent) && exiting(How::RstSent));
+        assert!(!known.exiting && exiting(How::FinSent) && exiting(How::RstSent) && exiting(How::Pending));
         assert!(!exiting(How::FinReceived) && !exiting(How::Timeout));
         let unknown = decode(&bytes(&Event { phase: 6, ..torn }));
         assert_eq!(unknown, Err(DecodeError::Value { what: "phase", value: 6 }));
