@@ -201,9 +201,12 @@ impl Observer {
         let now = Moment::now();
         let Some(state) = self.pods.get_mut(&said.uid) else { return };
         state.hc_said(said, now);
-        show(&self.parts.board, state, now);
-        self.joins().hc(said);
+        // The kernel first: whoever sees a state may count on it that cuts bear it.
         self.tell_kernel(now);
+        if let Some(state) = self.pods.get(&said.uid) {
+            show(&self.parts.board, state, now);
+        }
+        self.joins().hc(said);
     }
 
     fn envoy(&mut self, report: &Report) {

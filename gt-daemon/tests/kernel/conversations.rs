@@ -5,7 +5,7 @@
 
 mod adopted;
 mod ends;
-mod pair;
+pub mod pair;
 mod phases;
 mod protocols;
 mod raw;

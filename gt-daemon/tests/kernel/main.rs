@@ -12,6 +12,7 @@ mod conversation;
 mod conversations;
 mod daemon;
 mod input;
+mod inside;
 mod life;
 mod mixups;
 mod owners;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         cases.extend(rst::cases(backend, skip.as_ref()));
         cases.extend(owners::cases(backend, skip.as_ref()));
         cases.extend(life::cases(backend, skip.as_ref()));
+        cases.extend(inside::cases(backend, skip.as_ref()));
         cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));

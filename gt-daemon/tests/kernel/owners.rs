@@ -84,7 +84,9 @@ fn kubelet(backend: Backend) -> Result<()> {
     let log = logs.join(format!("service-a_igw-1_{uid}"));
     fs::create_dir_all(&logs)?;
     let pods = format!("kubelet:{}", logs.display());
-    let daemon = Daemon::start(&["--pods", &pods, "--attach", backend.name(), "--retain", "1"])?;
+    // No hc answers here, and each refused question would be two RSTs.
+    let more = ["--retain", "1", "--hc-container", ""];
+    let daemon = Daemon::start(&[&["--pods", &pods, "--attach", backend.name()], &more[..]].concat())?;
 
     let netns = Netns::create(&format!("gt-test-{}-kubelet", std::process::id()))?;
     let root = cgroup2_root()?;
