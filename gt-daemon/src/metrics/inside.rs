@@ -134,10 +134,10 @@ mod tests {
     use super::*;
     use crate::observe::board::HcShown;
 
-    /// Name, whether it is gone, hc's state, whether hc answered, Envoy.
-    type Row<'a> = (&'a str, bool, HcState, Option<bool>, Option<EnvoyShown>);
+    /// Name, gone, state, up, Envoy.
+    type Row = (&'static str, bool, HcState, Option<bool>, Option<EnvoyShown>);
 
-    fn board(pods: &[Row<'_>]) -> Arc<Board> {
+    fn board(pods: &[Row]) -> Arc<Board> {
         let board = Arc::new(Board::default());
         for (pod, gone, state, up, envoy) in pods {
             let hc = Some(HcShown { state: *state, up: *up });
@@ -183,7 +183,7 @@ mod tests {
     /// Exercises one pod that does not answer among others, so that it shows, and is forgotten when it is gone.
     #[test]
     fn all_of_a_kind() {
-        let up = |pods: &[Row<'_>]| all_up(&board(pods));
+        let up = |pods: &[Row]| all_up(&board(pods));
         let pod = |name, gone, up| (name, gone, HcState::Open, up, None);
         assert_eq!(up(&[]), []);
         assert_eq!(up(&[pod("a", false, None)]), []);

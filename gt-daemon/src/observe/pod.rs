@@ -23,6 +23,9 @@ use crate::{
     pods::owners::Followed,
 };
 
+/// By then the follower of logs has looked at a new one.
+const FIRST_LOOK_NS: u64 = 1_000_000_000;
+
 /// A pod in which something is read, or could be.
 #[derive(Debug)]
 pub(super) struct PodState {
@@ -36,6 +39,8 @@ pub(super) struct PodState {
     /// Monotonic nanoseconds since when hc is not asked or does not answer.
     silent_since: Option<u64>,
     log_is_read: bool,
+    /// Monotonic nanoseconds since when its log is followed.
+    log_since: Option<u64>,
     envoy_up: Option<bool>,
     /// The last look, if it succeeded.
     sample: Option<Sample>,
@@ -60,6 +65,7 @@ impl PodState {
             hc_up: None,
             silent_since: None,
             log_is_read: false,
+            log_since: None,
             envoy_up: None,
             sample: None,
             hc_faults: Faults::default(),
@@ -85,6 +91,7 @@ impl PodState {
         self.had_hc |= self.readers.asks_hc() || self.readers.reads_log();
         self.had_envoy |= self.readers.asks_envoy();
         self.log_is_read &= self.readers.reads_log();
+        self.log_since = self.readers.reads_log().then(|| self.log_since.unwrap_or(now.monotonic_ns));
         if self.wanted.hc.is_none() {
             (self.record, self.told) = (Record::default(), States::ANY);
         }
@@ -126,7 +133,9 @@ impl PodState {
 
     /// Takes in how its log fares: why it cannot be read, if so.
     pub(super) fn log_fares(&mut self, fault: Option<&str>, now: Moment) {
-        if !self.readers.reads_log() {
+        // One that nobody has looked at yet has no fault, and is not read either.
+        let is_new = |since| now.monotonic_ns.saturating_sub(since) < FIRST_LOOK_NS;
+        if self.log_since.is_none_or(is_new) {
             return;
         }
         self.log_is_read = fault.is_none();
