@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 
 use crate::{
     cli::RunOptions,
+    correlate::Joins,
     http::{self, Views},
     kernel::{
         cgroup::{Cgroups, Mode},
@@ -170,7 +171,7 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let parts = Parts {
         owners: Arc::clone(&owners),
         kernel: Arc::clone(&maps) as Arc<dyn Kernel>,
-        joins: Arc::default(),
+        joins: Arc::new(Mutex::new(Joins::new(support.hz))),
         board: Arc::default(),
         hz: support.hz,
     };

@@ -21,6 +21,10 @@ pub struct Judged {
     pub ending: Ending,
     /// `None` for no cut.
     pub proof: Option<Proof>,
+    /// Whether it is certain: a cut that is proved, or an end of which the socket or the proxy shows that nothing was cut.
+    pub sure: bool,
+    /// Whether the same end has been judged before, and more is known now.
+    pub again: bool,
     pub cause: Cause,
     pub hc: HcLabel,
     /// Connections, or streams; one unless only the proxy tells.
@@ -59,5 +63,6 @@ pub fn hc_label(has_hc: bool, states: States) -> HcLabel {
 pub struct Past {
     pub torn: Torn,
     pub proof: Option<Proof>,
+    pub sure: bool,
     pub hc: HcLabel,
 }

@@ -56,8 +56,10 @@ pub struct Joined {
 }
 
 /// All pods' joins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Joins {
+    /// Jiffies in a second.
+    hz: u32,
     pods: BTreeMap<Arc<str>, Pod>,
     slots: HashMap<Slot, (Arc<str>, Name)>,
     counted: Counted,
@@ -67,6 +69,19 @@ pub struct Joins {
 }
 
 impl Joins {
+    /// Nothing is known yet; `hz`: jiffies in a second.
+    #[must_use]
+    pub fn new(hz: u32) -> Self {
+        Self {
+            hz,
+            pods: BTreeMap::new(),
+            slots: HashMap::new(),
+            counted: Counted::default(),
+            lost: Lost::default(),
+            until_ns: 0,
+        }
+    }
+
     /// The pods that are watched now. Counts live as long as a pod of their name does.
     pub fn pods(&mut self, joined: &[Joined]) {
         let mut slots = HashMap::new();
@@ -77,7 +92,7 @@ impl Joins {
             let known = self
                 .pods
                 .entry(Arc::clone(&pod.uid))
-                .or_insert_with(|| Pod::new(Arc::clone(&pod.uid), whole.clone()));
+                .or_insert_with(|| Pod::new(Arc::clone(&pod.uid), whole.clone(), self.hz));
             (known.has_hc, known.has_envoy, known.ends) = (pod.has_hc, pod.has_envoy, pod.ends);
             for (slot, name) in &pod.slots {
                 slots.insert(*slot, (Arc::clone(&pod.uid), name.clone()));

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use gt_common::connection::{HcState, Phase};
+use gt_common::connection::{Evidence, HcState, Phase, Protocol};
 
 use super::{
     cause::{Cause, cause},
@@ -58,6 +58,8 @@ pub struct Pod {
     uid: Arc<str>,
     /// The pod as a whole.
     name: Name,
+    /// Jiffies in a second.
+    hz: u32,
     pub(super) has_hc: bool,
     pub(super) has_envoy: bool,
     pub(super) ends: bool,
@@ -82,10 +84,11 @@ pub struct Pod {
 }
 
 impl Pod {
-    pub(super) fn new(uid: Arc<str>, name: Name) -> Self {
+    pub(super) fn new(uid: Arc<str>, name: Name, hz: u32) -> Self {
         Self {
             uid,
             name,
+            hz,
             has_hc: false,
             has_envoy: false,
             ends: false,
@@ -158,7 +161,7 @@ impl Pod {
     pub(super) fn answered(&mut self, sample: &Sample, at: Moment) {
         self.answered_ns = self.answered_ns.max(at.monotonic_ns);
         if let Some(active) = sample.gauges.values.downstream_rq_active {
-            self.gauges.push_back((sample.gauges.ended.monotonic_ns, active));
+            self.gauges.push_back((sample.gauges.begun.monotonic_ns, active));
             if self.gauges.len() > MOST_GAUGES {
                 self.gauges.pop_front();
             }
@@ -214,12 +217,12 @@ impl Pod {
         for (id, said) in settled.said {
             if let Some(held) = self.held.iter_mut().find(|held| held.torn.id == id) {
                 held.said = Some(said);
-            } else if said == Said::Yes
-                && let Some(past) = self.past.get(&id).copied()
-                && past.proof.is_none()
+            } else if let Some(past) = self.past.get(&id).copied().filter(|past| past.proof.is_none())
+                && (said == Said::Yes || said == Said::No && !past.sure)
             {
-                // Late, or of a connection that the socket showed as idle.
-                judged.push(self.judge(past.torn, Some(said), now, &Told::default()));
+                // Late, or of a connection of which the socket showed nothing.
+                let later = self.judge(past.torn, Some(said), now, &Told::default());
+                judged.push(Judged { again: true, ..later });
             }
         }
         let (from_ns, until_ns) = settled.window_ns;
@@ -233,6 +236,8 @@ impl Pod {
                 at_ns: until_ns,
                 ending,
                 proof: Some(Proof::L7),
+                sure: true,
+                again: false,
                 cause,
                 hc,
                 count,
@@ -267,13 +272,19 @@ impl Pod {
         let (states, proof) = (self.states_at(torn.at_ns, now), self.proof(&torn, said, told));
         let hc = hc_label(self.has_hc, states);
         let cause = cause(ending, torn.known.exiting, states);
-        self.remember(Past { torn, proof, hc });
+        let sure = match proof {
+            Some(proof) => proof != Proof::Possible,
+            None => said == Some(Said::No) || shows_nothing(&torn) || told.nothing_since(&torn),
+        };
+        self.remember(Past { torn, proof, sure, hc });
         Judged {
             uid: Arc::clone(&self.uid),
             name: self.name.clone(),
             at_ns: torn.at_ns,
             ending,
             proof,
+            sure,
+            again: false,
             cause: if proof.is_some() { cause } else { Cause::Unknown },
             hc,
             count: 1,
@@ -364,7 +375,7 @@ impl Pod {
         dying.sort_by_key(|torn| (torn.rank(), torn.at_ns));
         let shares =
             dying.iter().take(usize::try_from(active).unwrap_or(usize::MAX)).map(|torn| torn.id).collect();
-        Told { active: Some((active, age)), shares }
+        Told { active: Some((active, age)), shares, hz: self.hz }
     }
 }
 
@@ -375,6 +386,33 @@ struct Told {
     active: Option<(u64, u64)>,
     /// The connections they were most likely on.
     shares: Vec<Id>,
+    /// Jiffies in a second.
+    hz: u32,
+}
+
+impl Told {
+    /// Whether nothing was in flight when the proxy was last asked, and a connection that ended with it has brought nothing
+    /// since.
+    fn nothing_since(&self, torn: &Torn) -> bool {
+        let Some((0, age_ns)) = self.active else { return false };
+        let read_ago_ns = torn.known.since_read.map(|jiffies| {
+            // A jiffy may have begun just before it is counted.
+            u64::from(jiffies.saturating_sub(1)).saturating_mul(1_000_000_000) / u64::from(self.hz.max(1))
+        });
+        let is_untouched = !torn.known.adopted && torn.known.received == 0;
+        torn.known.exiting
+            && torn.known.unread == 0
+            && (is_untouched || read_ago_ns.is_some_and(|ago| ago > age_ns))
+    }
+}
+
+/// Whether the socket alone shows that no request was cut: the order of reads and writes tells that for HTTP/1 only, and for
+/// a connection that has brought nothing. What the pod has written before its FIN is still delivered.
+fn shows_nothing(torn: &Torn) -> bool {
+    let tells = matches!(torn.known.protocol, Protocol::Http1 | Protocol::Unread);
+    let is_answered =
+        torn.ending == Some(Ending::FinSent) && torn.known.phase == Phase::Sending && !torn.known.exiting;
+    tells && torn.known.evidence == Evidence::None && (torn.known.phase == Phase::Idle || is_answered)
 }
 
 /// What an RST is to its connection.

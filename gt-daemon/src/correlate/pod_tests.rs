@@ -16,7 +16,7 @@ fn at(ms: u64) -> Moment {
 
 fn pod(has_hc: bool, has_envoy: bool) -> Pod {
     let name = Name { namespace: "ns".to_owned(), pod: "pod".to_owned(), container: String::new() };
-    Pod { has_hc, has_envoy, ..Pod::new("uid".into(), name) }
+    Pod { has_hc, has_envoy, ..Pod::new("uid".into(), name, 250) }
 }
 
 fn since(state: HcState, since_ms: u64, seen_ms: u64) -> Observation {
@@ -201,7 +201,7 @@ fn a_killed_proxy() {
         ]
     );
     assert!(judged.iter().all(|one| one.proof.is_none() || one.cause == Cause::Killed));
-    assert_eq!(judged[0].last_told, Some((4, 999 * MS)));
+    assert_eq!(judged[0].last_told, Some((4, 1000 * MS)));
 }
 
 /// Exercises streams that are reset, so that they are blamed on what hc told all through the window.
@@ -236,4 +236,37 @@ fn lost_and_unseen_are_one() {
         answer(&mut pod, ms, 12, 2, 0);
     }
     assert!(pod.advance(at(12_012), u64::MAX).is_empty());
+}
+
+/// Exercises ends that the socket says nothing of, so that each is certain only by the proxy's word: its exact `no`, or an
+/// idle proxy's last answer when the connection has brought nothing since.
+#[test]
+fn certainty() {
+    let ends = |socket, ms| torn(socket, ms, How::FinReceived, Phase::Unknown, Evidence::None);
+    let mut pod = with_proxy(false, 1);
+    pod.torn(ends(1, 5000));
+    pod.torn(torn(2, 5000, How::FinReceived, Phase::Idle, Evidence::None));
+    let judged = pod.advance(at(5001), u64::MAX);
+    assert_eq!(
+        judged.iter().map(|one| (one.sure, one.again)).collect::<Vec<_>>(),
+        [(false, false), (true, false)]
+    );
+    answer(&mut pod, 5010, 12, 0, 0);
+    answer(&mut pod, 5020, 12, 0, 0);
+    let judged = pod.advance(at(5022), u64::MAX);
+    assert_eq!((proofs(&judged), judged[0].sure, judged[0].again), (vec![(1, None)], true, true));
+    // The process ends two seconds later.
+    let dies = |socket, since_read| {
+        let mut torn = killed(socket, 7020, Phase::Unknown, Evidence::None);
+        torn.known.protocol = Protocol::Http2;
+        torn.known.received = 100;
+        torn.known.since_read = since_read;
+        torn
+    };
+    for torn in [dies(3, Some(600)), dies(4, Some(400)), dies(5, None)] {
+        pod.torn(torn);
+    }
+    pod.failed(at(7030));
+    let judged = pod.advance(at(7031), u64::MAX);
+    assert_eq!(judged.iter().map(|one| one.sure).collect::<Vec<_>>(), [true, false, false]);
 }

@@ -56,7 +56,7 @@ fn counts(joins: &Joins, name: &Name) -> (u64, u64) {
 /// Exercises events of two pods and a container, so that each is counted for its owner, and an RST once.
 #[test]
 fn owners_and_resets() {
-    let mut joins = Joins::default();
+    let mut joins = Joins::new(250);
     joins.pods(&[joined("u1", "a", 1), joined("u2", "b", 3)]);
     assert_eq!(joins.event(&cut(2, 7)), None);
     joins.event(&cut(3, 8));
@@ -74,7 +74,7 @@ fn owners_and_resets() {
 /// Exercises the kernel's counts against the events, so that what was lost is counted by them and nothing twice.
 #[test]
 fn lost_events() {
-    let mut joins = Joins::default();
+    let mut joins = Joins::new(250);
     joins.pods(&[joined("u1", "a", 1)]);
     joins.event(&cut(1, 7));
     joins.event(&reset(cut(1, 7), What::RstReceived(RstReceived::Reset)));
@@ -91,7 +91,7 @@ fn lost_events() {
 /// Exercises an abort, which the kernel counts when it knows what it was, so that it is not taken for lost.
 #[test]
 fn aborts_are_accounted() {
-    let mut joins = Joins::default();
+    let mut joins = Joins::new(250);
     joins.pods(&[joined("u1", "a", 1)]);
     let pending = |socket| torn(socket, 1000, How::Pending, Phase::Awaiting, Evidence::Socket).event;
     joins.event(&pending(7));
@@ -113,7 +113,7 @@ fn aborts_are_accounted() {
 /// lost events with the slot's owner.
 #[test]
 fn pods_that_follow_each_other() {
-    let mut joins = Joins::default();
+    let mut joins = Joins::new(250);
     joins.pods(&[joined("u1", "a", 1)]);
     joins.event(&cut(1, 7));
     joins.tick(at(1001));

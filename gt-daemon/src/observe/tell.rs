@@ -13,6 +13,9 @@ use crate::{
 
 /// One line for each; `hz`: jiffies in a second.
 pub(super) fn tell(judged: &Judged, hz: u32) {
+    if judged.again && judged.proof.is_none() {
+        return;
+    }
     let Judged { name, ending, proof, cause, hc, count, rst, last_told, .. } = judged;
     let (pod, namespace) = (name.pod.as_str(), name.namespace.as_str());
     let container = Some(name.container.as_str()).filter(|container| !container.is_empty());

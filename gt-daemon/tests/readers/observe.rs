@@ -15,6 +15,7 @@ use gt_common::{
 };
 use gt_daemon::{
     clock::monotonic_ns,
+    correlate::Joins,
     observe::{
         Board, Feed, Kernel, Observer, Parts, Settings, Signs,
         board::{HcShown, Shown},
@@ -100,7 +101,7 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
     let parts = Parts {
         owners: Arc::default(),
         kernel: Arc::clone(&told) as Arc<dyn Kernel>,
-        joins: Arc::default(),
+        joins: Arc::new(Mutex::new(Joins::new(250))),
         board: Arc::default(),
         hz: 250,
     };
