@@ -44,6 +44,7 @@ pub(super) struct PodState {
     envoy_up: Option<bool>,
     /// The last look, if it succeeded.
     sample: Option<Sample>,
+    way_faults: Faults,
     hc_faults: Faults,
     log_faults: Faults,
     envoy_faults: Faults,
@@ -68,6 +69,7 @@ impl PodState {
             log_since: None,
             envoy_up: None,
             sample: None,
+            way_faults: Faults::default(),
             hc_faults: Faults::default(),
             log_faults: Faults::default(),
             envoy_faults: Faults::default(),
@@ -129,6 +131,17 @@ impl PodState {
             self.told = self.record.states_at(now.utc_us);
         }
         self.hurry(now);
+    }
+
+    /// Tells of a pod that cannot be asked. Not at once: a process on its way into the pod's network is in the host's.
+    pub(super) fn tell_obstacle(&mut self, now: Moment) {
+        match self.readers.obstacle().filter(|_| self.wanted.is_any()) {
+            Some(cause) if self.way_faults.failed(cause, now.monotonic_ns) => {
+                self.tell("hc and Envoy", cause);
+            }
+            Some(_) => {}
+            None => self.way_faults = Faults::default(),
+        }
     }
 
     /// Takes in how its log fares: why it cannot be read, if so.

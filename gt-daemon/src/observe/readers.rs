@@ -3,7 +3,6 @@
 use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::mpsc;
-use tracing::info;
 
 use super::wanted::{Wanted, Way};
 use crate::{
@@ -41,12 +40,6 @@ impl Readers {
         let way = Way::to(followed);
         if way != self.way {
             (self.hc, self.envoy) = (None, None);
-            if let Way::Nowhere(reason) = way
-                && wanted.is_any()
-            {
-                let (pod, namespace) = (&followed.pod.name, &followed.pod.namespace);
-                info!(pod, namespace, "its hc and Envoy are not asked: {reason}");
-            }
             self.way = way;
         }
         self.follow_log(followed, wanted, &makings.follower);
@@ -111,6 +104,14 @@ impl Readers {
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
         let hc = self.hc.iter().map(|(_, reader)| reader.remote());
         hc.chain(self.envoy.iter().map(|(_, reader)| reader.remote()))
+    }
+
+    /// Why the pod cannot be asked anything, if so.
+    pub(super) fn obstacle(&self) -> Option<&'static str> {
+        match self.way {
+            Way::Nowhere(reason) => Some(reason),
+            _ => None,
+        }
     }
 
     pub(super) fn asks_hc(&self) -> bool {

@@ -236,6 +236,7 @@ impl Observer {
     fn ask_follower(&mut self, now: Moment) {
         let faults = self.makings.follower.faults();
         for (uid, state) in &mut self.pods {
+            state.tell_obstacle(now);
             state.log_fares(faults.get(uid).map(String::as_str), now);
             show(&self.parts.board, state, now);
         }
