@@ -9,6 +9,7 @@ pub mod clock;
 pub mod correlate;
 pub mod dial;
 pub mod doctor;
+pub mod drain;
 pub mod envoy;
 pub mod hc;
 pub mod http;

@@ -285,7 +285,7 @@ impl Pod {
             proof,
             sure,
             again: false,
-            cause: if proof.is_some() { cause } else { Cause::Unknown },
+            cause,
             hc,
             count: 1,
             rst: torn.rst,

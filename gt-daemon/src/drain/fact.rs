@@ -1,0 +1,218 @@
+//! What happened during a drain: one line of a timeline each.
+
+use gt_common::connection::HcState;
+use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Something and when it happened. The order is that of time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timed {
+    /// UTC, microseconds since 1970; in JSON an RFC 3339 stamp.
+    #[serde(with = "stamp")]
+    pub ts: i64,
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// What happened. Absent, unknown and zero are three things: what is not known is `null`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Fact {
+    /// The health sidecar changed its state; `None` for one that is not known.
+    HcState { from: Option<Hc>, to: Option<Hc> },
+    /// Somebody asked for the pod's deletion.
+    PodDeleted {
+        /// How long its processes may take to end, in seconds.
+        grace_seconds: i64,
+    },
+    /// Envoy began to drain.
+    EnvoyDrainListeners,
+    /// Requests in flight at the proxy, when their number changed.
+    EnvoyActiveCount { downstream: Option<u64>, upstream: Option<u64> },
+    /// Connections of users, when their number changed.
+    Connections { active: u64, closing: u64 },
+    /// A connection of a user began to end, or a stream of one did.
+    TcpTeardown(End),
+    /// The first RST of a connection of a user that had begun to end.
+    TcpRst { connection: Option<u64>, direction: Way, in_flight: bool },
+    /// The source of pods names the pod no longer.
+    PodGone,
+    /// Its last connection of a user is closed, and the pod is gone.
+    Ended,
+    /// Something was not seen.
+    Gap {
+        source: Source,
+        /// How long, in microseconds, up to the stamp; 0 for an instant.
+        length_us: i64,
+        why: String,
+    },
+}
+
+/// States of the sidecar, as the records name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Hc {
+    Open,
+    Draining,
+    Closing,
+    Closed,
+    Fault,
+}
+
+impl Hc {
+    /// `None` for an unknown one.
+    #[must_use]
+    pub fn of(state: HcState) -> Option<Self> {
+        match state {
+            HcState::Unknown => None,
+            HcState::Open => Some(Self::Open),
+            HcState::Draining => Some(Self::Draining),
+            HcState::Closing => Some(Self::Closing),
+            HcState::Closed => Some(Self::Closed),
+            HcState::Fault => Some(Self::Fault),
+        }
+    }
+
+    /// Whether the LB is told 200.
+    #[must_use]
+    pub fn shows_up(self) -> bool {
+        matches!(self, Self::Open | Self::Draining)
+    }
+}
+
+/// Where an RST went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    Sent,
+    Received,
+}
+
+/// What was not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    Kernel,
+    Hc,
+    Envoy,
+    Pods,
+    Record,
+}
+
+/// The end of a connection or a stream. The words are those of the metrics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct End {
+    /// Tells connections of one record apart; `None` where only the proxy tells.
+    pub connection: Option<u64>,
+    pub how: String,
+    /// What proves that a request was cut; `None` for no cut.
+    pub evidence: Option<String>,
+    pub cause: String,
+    /// Whether it is certain.
+    pub sure: bool,
+    /// Connections or streams; more than one only where only the proxy tells.
+    pub count: u64,
+    pub phase: Option<String>,
+    pub protocol: Option<String>,
+    pub remote: Option<String>,
+}
+
+impl End {
+    /// Whether a request was cut for certain.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.evidence.is_some() && self.sure
+    }
+
+    /// Whether a request may have been cut.
+    #[must_use]
+    pub fn may_be_cut(&self) -> bool {
+        !self.sure
+    }
+
+    /// Whether the client ended it, while the LB was told 200.
+    #[must_use]
+    pub fn is_clients(&self) -> bool {
+        self.cause == "client_abort"
+    }
+}
+
+/// An instant as its stamp: UTC with microseconds.
+#[must_use]
+pub fn stamp(us: i64) -> String {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+
+    let at = Timestamp::from_microsecond(us).unwrap_or(if us < 0 { Timestamp::MIN } else { Timestamp::MAX });
+    PRINTER.timestamp_to_string(&at)
+}
+
+/// Stamps in JSON.
+mod stamp {
+    use super::{Deserialize as _, Deserializer, Serializer, Timestamp, de};
+
+    pub(super) fn serialize<S: Serializer>(us: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::stamp(*us))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let at: Timestamp = text.parse().map_err(de::Error::custom)?;
+        Ok(at.as_microsecond())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exercises each kind of line, so that what is written can be read again, and looks as the walkthrough's does.
+    #[test]
+    fn lines() {
+        let end = End {
+            connection: Some(7),
+            how: "fin_received".to_owned(),
+            evidence: Some("l7".to_owned()),
+            cause: "lb_flush".to_owned(),
+            sure: true,
+            count: 1,
+            phase: Some("awaiting".to_owned()),
+            protocol: Some("http1".to_owned()),
+            remote: None,
+        };
+        let facts = [
+            Fact::HcState { from: Some(Hc::Open), to: Some(Hc::Draining) },
+            Fact::HcState { from: None, to: None },
+            Fact::PodDeleted { grace_seconds: 30 },
+            Fact::EnvoyDrainListeners,
+            Fact::EnvoyActiveCount { downstream: Some(0), upstream: None },
+            Fact::Connections { active: 1, closing: 2 },
+            Fact::TcpTeardown(end),
+            Fact::TcpRst { connection: Some(7), direction: Way::Received, in_flight: true },
+            Fact::PodGone,
+            Fact::Ended,
+            Fact::Gap { source: Source::Kernel, length_us: 0, why: "the ring was full".to_owned() },
+        ];
+        let mut lines = Vec::new();
+        for fact in facts {
+            let timed = Timed { ts: 1_780_211_554_000_001, fact };
+            let line = serde_json::to_string(&timed).unwrap();
+            assert_eq!(serde_json::from_str::<Timed>(&line).unwrap(), timed, "{line}");
+            lines.push(line);
+        }
+        assert_eq!(
+            lines[0],
+            r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"hc_state","from":"OPEN","to":"DRAINING"}"#
+        );
+        assert_eq!(
+            lines[4],
+            r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"envoy_active_count","downstream":0,"upstream":null}"#
+        );
+    }
+
+    /// Exercises instants that no calendar has, so that nothing panics.
+    #[test]
+    fn far_instants() {
+        assert_eq!(stamp(0), "1970-01-01T00:00:00.000000Z");
+        assert!(stamp(i64::MAX).starts_with("9999-12-3") && stamp(i64::MIN).starts_with('-'));
+    }
+}

@@ -1,0 +1,123 @@
+//! Why a verdict is what it is, in the words of an SRE.
+
+use super::{
+    fact::{End, Source},
+    verdict::{Counts, Outcome, Picture},
+};
+
+/// The reasons, the weightiest first.
+pub(super) fn of(outcome: Outcome, picture: &Picture<'_>, counts: &Counts) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if outcome == Outcome::Protected {
+        reasons.push(protected(picture, counts));
+    }
+    reasons.extend(["lb_flush", "killed", "proxy", "unknown"].iter().filter_map(|cause| cut(cause, picture)));
+    if counts.uncertain > 0 {
+        reasons.push(format!(
+            "of {} it cannot be told whether a request was cut",
+            some(counts.uncertain, "connection that ended", "connections that ended")
+        ));
+    }
+    for (_, source, length_us, why) in &picture.gaps {
+        let during = if *length_us > 0 { format!(" for {}", seconds(*length_us)) } else { String::new() };
+        reasons.push(format!("{} not seen{during}: {why}", what(*source)));
+    }
+    if picture.ended.is_none() {
+        reasons.push("the drain has not ended, or its end was not recorded".to_owned());
+    }
+    if counts.client_aborts > 0 {
+        reasons.push(format!(
+            "{} given up by the client while the LB was told 200: no fault of the drain",
+            some(counts.client_aborts, "request was", "requests were")
+        ));
+    }
+    reasons
+}
+
+fn protected(picture: &Picture<'_>, counts: &Counts) -> String {
+    let ends = some(counts.ends, "connection ended", "connections ended");
+    let mut text = format!("nothing was cut: {ends}, none of them with a request in flight");
+    if let Some(zero) = picture.active_zero {
+        text.push_str(&format!(
+            "; the last request ended {} after the drain began",
+            seconds(zero - picture.begun)
+        ));
+        match picture.turned {
+            Some(turned) if turned >= zero => {
+                text.push_str(&format!(", {} before the LB was told 503", seconds(turned - zero)));
+            }
+            Some(turned) => {
+                text.push_str(&format!(
+                    ", {} after the LB was told 503, which cut nothing",
+                    seconds(zero - turned)
+                ));
+            }
+            None => {}
+        }
+    }
+    text
+}
+
+/// The cuts of one cause.
+fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
+    let cuts: Vec<&(i64, &End)> =
+        picture.ends.iter().filter(|(_, end)| end.is_cut() && end.cause == cause).collect();
+    let (first, _) = **cuts.first()?;
+    let count: u64 = cuts.iter().map(|(_, end)| end.count).sum();
+    let requests = some(count, "request", "requests");
+    let after = seconds(first - picture.begun);
+    Some(match cause {
+        "lb_flush" => {
+            let turned = picture.turned.filter(|turned| *turned <= first);
+            let told = turned.map_or(String::new(), |turned| {
+                let held =
+                    held(picture, turned).map_or(String::new(), |held| format!(" with {held} in flight"));
+                format!(": it was told 503{held} {} before", seconds(first - turned))
+            });
+            format!("the load balancer cut {requests}{told}")
+        }
+        "killed" => {
+            let deadline = picture.deadline.filter(|deadline| (first - deadline).abs() < 3_000_000);
+            match deadline {
+                Some(_) => format!("the grace period ended with {count} in flight: the proxy was killed"),
+                None => format!(
+                    "the proxy's process ended with {requests} in flight, {after} after the drain began"
+                ),
+            }
+        }
+        "proxy" => {
+            format!("the proxy itself ended {requests} in flight, the first {after} after the drain began")
+        }
+        _ => format!("{requests} cut by an unknown cause, the first {after} after the drain began"),
+    })
+}
+
+/// Requests in flight at an instant, as told last.
+fn held(picture: &Picture<'_>, at: i64) -> Option<u64> {
+    picture.active.iter().rev().find(|(ts, _)| *ts <= at)?.1
+}
+
+fn what(source: Source) -> &'static str {
+    match source {
+        Source::Kernel => "some ends of connections were",
+        Source::Hc => "the health sidecar's state was",
+        Source::Envoy => "the proxy's counts were",
+        Source::Pods => "the pod itself was",
+        Source::Record => "some facts were",
+    }
+}
+
+fn some(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// Seconds with one digit where that says enough.
+pub(super) fn seconds(us: i64) -> String {
+    let seconds = us.unsigned_abs();
+    let sign = if us < 0 { "-" } else { "" };
+    if seconds < 1_000_000 {
+        format!("{sign}0.{:03} s", seconds / 1000)
+    } else {
+        format!("{sign}{}.{} s", seconds / 1_000_000, seconds % 1_000_000 / 100_000)
+    }
+}

@@ -1,0 +1,192 @@
+//! What a drain was, by its facts alone. Pure: the same facts in any order give the same verdict.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    fact::{End, Fact, Hc, Source, Timed},
+    reasons,
+};
+
+/// Three verdicts; the numbers are the exit codes of the commands that end with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Nothing was cut, and everything was seen.
+    Protected = 0,
+    /// At least one request was cut that its client did not give up.
+    Broken = 2,
+    /// No cut is proved, and something that could show one was not seen.
+    Inconclusive = 3,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Protected, Self::Broken, Self::Inconclusive];
+
+    /// The word in metrics and records.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::Broken => "broken",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A verdict with what led to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub outcome: Outcome,
+    /// In words, the weightiest first.
+    pub reasons: Vec<String>,
+    pub counts: Counts,
+}
+
+/// Ends of connections and streams during the drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Cut for certain, without those that their clients gave up; and by cause.
+    pub cuts: u64,
+    pub by_cause: BTreeMap<String, u64>,
+    /// Given up by their clients while the LB was told 200.
+    pub client_aborts: u64,
+    /// Of which it is not certain whether they were cut.
+    pub uncertain: u64,
+    /// All ends.
+    pub ends: u64,
+    pub gaps: u64,
+}
+
+/// The facts of a drain from its beginning on, picked out once.
+#[derive(Debug)]
+pub(super) struct Picture<'a> {
+    pub(super) begun: i64,
+    pub(super) ended: Option<i64>,
+    /// When the LB was first told 503.
+    pub(super) turned: Option<i64>,
+    /// When the grace period ends.
+    pub(super) deadline: Option<i64>,
+    /// The last instant from which on nothing was in flight, if it came to that.
+    pub(super) active_zero: Option<i64>,
+    /// In order of time; of a connection that was judged again, the last word.
+    pub(super) ends: Vec<(i64, &'a End)>,
+    pub(super) gaps: Vec<(i64, Source, i64, &'a str)>,
+    /// Requests in flight, in order of time; `None` while not known.
+    pub(super) active: Vec<(i64, Option<u64>)>,
+}
+
+impl<'a> Picture<'a> {
+    /// `None` when no fact says that a drain began.
+    pub(super) fn of(facts: &'a [Timed]) -> Option<Self> {
+        let begun = begin(facts)?;
+        let mut picture = Self {
+            begun,
+            ended: None,
+            turned: None,
+            deadline: None,
+            active_zero: None,
+            ends: Vec::new(),
+            gaps: Vec::new(),
+            active: Vec::new(),
+        };
+        let mut ends: BTreeMap<u64, (i64, &End)> = BTreeMap::new();
+        for Timed { ts, fact } in facts {
+            match fact {
+                Fact::HcState { to: Some(to), .. } if !to.shows_up() && picture.turned.is_none() => {
+                    picture.turned = Some(*ts);
+                }
+                Fact::PodDeleted { grace_seconds } => {
+                    picture.deadline = Some(ts.saturating_add(grace_seconds.saturating_mul(1_000_000)));
+                }
+                Fact::EnvoyActiveCount { downstream, upstream } => {
+                    let both = downstream.zip(*upstream).map(|(down, up)| down.saturating_add(up));
+                    picture.active.push((*ts, both));
+                }
+                Fact::TcpTeardown(end) if *ts >= begun => match end.connection {
+                    Some(connection) => {
+                        let known = ends.entry(connection).or_insert((*ts, end));
+                        if weight(end) > weight(known.1) {
+                            *known = (*ts, end);
+                        }
+                    }
+                    None => picture.ends.push((*ts, end)),
+                },
+                Fact::Gap { source, length_us, why } if *ts >= begun => {
+                    picture.gaps.push((*ts, *source, *length_us, why));
+                }
+                Fact::Ended => picture.ended = Some(picture.ended.map_or(*ts, |ended| ended.max(*ts))),
+                _ => {}
+            }
+        }
+        picture.ends.extend(ends.into_values());
+        picture.ends.sort_by_key(|(ts, _)| *ts);
+        picture.active_zero = last_zero(&picture.active, begun);
+        Some(picture)
+    }
+}
+
+/// Of two words on one connection: a cut that is proved stands, then what is certain.
+fn weight(end: &End) -> (bool, bool) {
+    (end.is_cut(), end.sure)
+}
+
+/// The first sign: hc leaves OPEN, or the deletion is asked for, or the LB is told 503.
+fn begin(facts: &[Timed]) -> Option<i64> {
+    facts
+        .iter()
+        .filter(|timed| match &timed.fact {
+            Fact::HcState { to: Some(to), .. } => *to != Hc::Open,
+            Fact::PodDeleted { .. } => true,
+            _ => false,
+        })
+        .map(|timed| timed.ts)
+        .min()
+}
+
+/// Since when nothing has been in flight, at the end of what is known.
+fn last_zero(active: &[(i64, Option<u64>)], begun: i64) -> Option<i64> {
+    let mut zero = None;
+    for (ts, active) in active {
+        match active {
+            Some(0) => zero = zero.or(Some((*ts).max(begun))),
+            Some(_) => zero = None,
+            // A proxy that ends says nothing more.
+            None => {}
+        }
+    }
+    zero
+}
+
+/// Judges a drain by its facts, which must be in order; `None` when none of them says that one began.
+#[must_use]
+pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
+    let picture = Picture::of(facts)?;
+    let mut counts = Counts { gaps: picture.gaps.len() as u64, ..Counts::default() };
+    for (_, end) in &picture.ends {
+        counts.ends += end.count;
+        if end.is_cut() && end.is_clients() {
+            counts.client_aborts += end.count;
+        } else if end.is_cut() {
+            counts.cuts += end.count;
+            *counts.by_cause.entry(end.cause.clone()).or_default() += end.count;
+        } else if end.may_be_cut() && !end.is_clients() {
+            counts.uncertain += end.count;
+        }
+    }
+    let outcome = if counts.cuts > 0 {
+        Outcome::Broken
+    } else if counts.uncertain > 0 || counts.gaps > 0 || picture.ended.is_none() {
+        Outcome::Inconclusive
+    } else {
+        Outcome::Protected
+    };
+    let reasons = reasons::of(outcome, &picture, &counts);
+    Some(Verdict { outcome, reasons, counts })
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

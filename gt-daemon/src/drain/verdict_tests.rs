@@ -1,0 +1,212 @@
+//! Drains by their facts, in any order, whole and with pieces missing.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: i64 = 1_000_000;
+
+fn at(second: i64, fact: Fact) -> Timed {
+    Timed { ts: second * SECOND, fact }
+}
+
+fn hc(second: i64, from: Hc, to: Hc) -> Timed {
+    at(second, Fact::HcState { from: Some(from), to: Some(to) })
+}
+
+fn active(second: i64, count: u64) -> Timed {
+    at(second, Fact::EnvoyActiveCount { downstream: Some(count), upstream: Some(count) })
+}
+
+fn end(second: i64, connection: u64, evidence: Option<&str>, cause: &str, sure: bool) -> Timed {
+    at(
+        second,
+        Fact::TcpTeardown(End {
+            connection: Some(connection),
+            how: "fin_received".to_owned(),
+            evidence: evidence.map(str::to_owned),
+            cause: cause.to_owned(),
+            sure,
+            count: 1,
+            phase: None,
+            protocol: None,
+            remote: None,
+        }),
+    )
+}
+
+fn gap(second: i64) -> Timed {
+    at(second, Fact::Gap { source: Source::Kernel, length_us: 0, why: "the ring was full".to_owned() })
+}
+
+fn deleted(second: i64) -> Timed {
+    at(second, Fact::PodDeleted { grace_seconds: 30 })
+}
+
+/// A drain as it should be.
+fn good() -> Vec<Timed> {
+    vec![
+        deleted(0),
+        hc(1, Hc::Open, Hc::Draining),
+        active(1, 2),
+        active(9, 0),
+        hc(10, Hc::Draining, Hc::Closing),
+        end(12, 1, None, "lb_flush", true),
+        end(12, 2, None, "lb_flush", true),
+        hc(20, Hc::Closing, Hc::Closed),
+        at(21, Fact::PodGone),
+        at(22, Fact::Ended),
+    ]
+}
+
+fn outcome(facts: &[Timed]) -> Outcome {
+    let mut facts = facts.to_vec();
+    facts.sort();
+    verdict(&facts).unwrap().outcome
+}
+
+fn with(further: &[Timed]) -> Vec<Timed> {
+    let mut facts = good();
+    facts.extend_from_slice(further);
+    facts.sort();
+    facts
+}
+
+/// Exercises a drain that cut nothing, so that it is protected and says by how much.
+#[test]
+fn protected() {
+    let verdict = verdict(&good()).unwrap();
+    assert_eq!(verdict.outcome, Outcome::Protected);
+    assert_eq!(
+        verdict.reasons,
+        [
+            "nothing was cut: 2 connections ended, none of them with a request in flight; the last request ended 9.0 s after \
+             the drain began, 1.0 s before the LB was told 503"
+        ]
+    );
+}
+
+/// Exercises cuts by cause, so that each breaks the drain and is told in words; a client's own does not.
+#[test]
+fn broken() {
+    let facts = with(&[end(12, 3, Some("l7"), "lb_flush", true), active(11, 1)]);
+    let told = verdict(&facts).unwrap();
+    assert_eq!(told.outcome, Outcome::Broken);
+    assert_eq!(
+        told.reasons[0],
+        "the load balancer cut 1 request: it was told 503 with 0 in flight 2.0 s before"
+    );
+    let killed =
+        with(&[end(30, 3, Some("socket"), "killed", true), end(30, 4, Some("socket"), "killed", true)]);
+    let told = verdict(&killed).unwrap();
+    assert_eq!(told.reasons[0], "the grace period ended with 2 in flight: the proxy was killed");
+    for cause in ["proxy", "unknown", "lb_flush", "killed"] {
+        assert_eq!(outcome(&with(&[end(5, 3, Some("socket"), cause, true)])), Outcome::Broken);
+    }
+    let aborted = with(&[end(5, 3, Some("l7"), "client_abort", true)]);
+    let told = verdict(&aborted).unwrap();
+    assert_eq!((told.outcome, told.counts.client_aborts), (Outcome::Protected, 1));
+    assert!(told.reasons[1].contains("1 request was given up by the client"));
+}
+
+/// Exercises what is missing, so that each piece alone keeps a drain from being protected, and none hides a cut.
+#[test]
+fn inconclusive() {
+    let ends_missing: Vec<_> = good().into_iter().filter(|timed| timed.fact != Fact::Ended).collect();
+    let pieces = [
+        with(&[gap(5)]),
+        with(&[end(5, 3, None, "unknown", false)]),
+        with(&[end(5, 3, Some("possible"), "lb_flush", false)]),
+        ends_missing,
+    ];
+    for facts in pieces {
+        assert_eq!(outcome(&facts), Outcome::Inconclusive, "{facts:?}");
+        let mut cut = facts.clone();
+        cut.push(end(6, 9, Some("socket"), "lb_flush", true));
+        assert_eq!(outcome(&cut), Outcome::Broken);
+    }
+    // What may only have been the client's own doing does not matter.
+    assert_eq!(outcome(&with(&[end(5, 3, None, "client_abort", false)])), Outcome::Protected);
+}
+
+/// Exercises a connection that is judged twice, so that the better word counts, whichever comes first.
+#[test]
+fn the_better_word_counts() {
+    let unsure = end(5, 3, None, "lb_flush", false);
+    assert_eq!(outcome(&with(&[unsure.clone(), end(5, 3, None, "lb_flush", true)])), Outcome::Protected);
+    assert_eq!(outcome(&with(&[unsure, end(5, 3, Some("l7"), "lb_flush", true)])), Outcome::Broken);
+}
+
+/// Exercises beginnings, so that the first sign counts, and without one there is no drain.
+#[test]
+fn beginnings() {
+    let begun = |facts: &[Timed]| Picture::of(facts).map(|picture| picture.begun / SECOND);
+    assert_eq!(begun(&good()), Some(0));
+    assert_eq!(begun(&[hc(3, Hc::Open, Hc::Closing), deleted(5)]), Some(3));
+    assert_eq!(begun(&[hc(3, Hc::Draining, Hc::Open), active(4, 1)]), None);
+    assert_eq!(verdict(&[active(4, 1)]), None);
+    // A cut before the drain is not its.
+    assert_eq!(outcome(&with(&[end(-1, 3, Some("l7"), "client_abort", true)])), Outcome::Protected);
+}
+
+fn any_fact() -> impl Strategy<Value = Timed> {
+    let second = 0_i64..40;
+    prop_oneof![
+        (second.clone(), 0_u64..4, any::<bool>(), any::<bool>(), 0_usize..5).prop_map(
+            |(second, id, cut, sure, cause)| {
+                let cause = ["client_abort", "lb_flush", "killed", "proxy", "unknown"][cause];
+                let evidence = match (cut, sure) {
+                    (true, true) => Some("socket"),
+                    (true, false) => Some("possible"),
+                    (false, _) => None,
+                };
+                end(second, id, evidence, cause, sure)
+            }
+        ),
+        (second.clone(), 0_u64..3).prop_map(|(second, count)| active(second, count)),
+        second.clone().prop_map(gap),
+        second.clone().prop_map(deleted),
+        second.clone().prop_map(|second| at(second, Fact::Ended)),
+        second.clone().prop_map(|second| at(second, Fact::PodGone)),
+        (second.clone(), any::<bool>()).prop_map(|(second, open)| {
+            if open { hc(second, Hc::Closing, Hc::Open) } else { hc(second, Hc::Open, Hc::Draining) }
+        }),
+        second.prop_map(|second| hc(second, Hc::Draining, Hc::Closing)),
+    ]
+}
+
+proptest! {
+    /// Exercises any facts: a gap, an end that is uncertain, or a drain without its end are never protected, and a cut that is
+    /// proved always breaks it.
+    #[test]
+    fn what_it_takes(facts in prop::collection::vec(any_fact(), 0..30)) {
+        let mut facts = facts;
+        facts.sort();
+        let Some(told) = verdict(&facts) else { return Ok(()) };
+        let picture = Picture::of(&facts).unwrap();
+        let cut = picture.ends.iter().any(|(_, end)| end.is_cut() && !end.is_clients());
+        prop_assert_eq!(told.outcome == Outcome::Broken, cut);
+        if told.outcome == Outcome::Protected {
+            prop_assert!(picture.ended.is_some() && picture.gaps.is_empty());
+            prop_assert!(picture.ends.iter().all(|(_, end)| end.sure || end.is_clients()));
+        }
+        prop_assert!(!told.reasons.is_empty());
+    }
+
+    /// Exercises facts that are missing from a drain that was not protected: it does not become so, unless what is missing
+    /// is all that was wrong, a gap or an end itself.
+    #[test]
+    fn less_is_not_better(facts in prop::collection::vec(any_fact(), 0..30), drop in any::<prop::sample::Index>()) {
+        let mut facts = facts;
+        facts.sort();
+        let Some(before) = verdict(&facts) else { return Ok(()) };
+        if before.outcome == Outcome::Protected || facts.is_empty() {
+            return Ok(());
+        }
+        let dropped = facts.remove(drop.index(facts.len()));
+        let is_evidence = matches!(dropped.fact, Fact::EnvoyActiveCount { .. } | Fact::Connections { .. } | Fact::Ended | Fact::PodGone);
+        if is_evidence && let Some(after) = verdict(&facts) {
+            prop_assert!(after.outcome != Outcome::Protected);
+        }
+    }
+}
