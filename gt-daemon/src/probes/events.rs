@@ -46,10 +46,13 @@ impl Events {
         const BATCH: usize = 1024;
         /// How often events are looked for.
         const PERIOD: Duration = Duration::from_millis(10);
+        /// How often it is said that there were none.
+        const SILENCE_NS: u64 = 100_000_000;
 
         #[expect(unsafe_code, reason = "tokio wants a promise that the descriptor stays the same")]
         // SAFETY: the ring buffer owns its map's descriptor and gives the same one until it is dropped.
         let mut ready = unsafe { AsyncFd::register(self.ring) }?;
+        let mut said_ns = 0;
         loop {
             let mut taken = 0;
             let begun = monotonic_ns();
@@ -63,7 +66,10 @@ impl Events {
                 tokio::task::yield_now().await;
                 continue;
             }
-            sink(Ok(Next::Drained(begun.saturating_sub(SENDING_NS))));
+            if taken > 0 || begun.saturating_sub(said_ns) >= SILENCE_NS {
+                said_ns = begun;
+                sink(Ok(Next::Drained(begun.saturating_sub(SENDING_NS))));
+            }
             // The kernel side wakes nobody for a single event: that would cost more than the event.
             tokio::select! {
                 guard = ready.readable_mut() => guard?.clear_ready(),
