@@ -10,6 +10,9 @@ use crate::{cargo, stream::stream};
 /// The integration test of gt-daemon that needs a kernel and root.
 pub const KERNEL_TESTS: &str = "kernel";
 
+/// The one that needs HAProxy, Envoy and gt-hc as well.
+pub const JOIN_TESTS: &str = "join";
+
 /// A build from nothing takes minutes; one that takes this long is stuck.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
@@ -18,8 +21,12 @@ const LIMIT: Duration = Duration::from_secs(60 * 60);
 pub struct Artifacts {
     /// The daemon itself.
     pub daemon: Option<PathBuf>,
+    /// The sidecar.
+    pub hc: Option<PathBuf>,
     /// The kernel tests, which also run in a guest.
     pub kernel_tests: Option<PathBuf>,
+    /// The tests of the join, which want real parts beside the kernel.
+    pub join_tests: Option<PathBuf>,
     /// The names of the other integration tests.
     pub integration_tests: Vec<String>,
 }
@@ -33,6 +40,19 @@ impl Artifacts {
                 "the build made no test executable `kernel`: gt-daemon needs a [[test]] of that name with harness = false",
             )?,
         ))
+    }
+
+    /// The tests of the join, the daemon and the sidecar.
+    pub fn join(&self) -> Result<(&PathBuf, &PathBuf, &PathBuf)> {
+        let (daemon, _) = self.kernel()?;
+        let tests = self.join_tests.as_ref().context(
+            "the build made no test executable `join`: gt-daemon needs a [[test]] of that name with harness = false",
+        )?;
+        let hc = self
+            .hc
+            .as_ref()
+            .context("the build made no executable gt-hc: is there a [[bin]] of that name?")?;
+        Ok((tests, daemon, hc))
     }
 }
 
@@ -64,6 +84,8 @@ impl Artifacts {
         let is_test = message["profile"]["test"].as_bool().unwrap_or_default();
         match (kind, name, is_test) {
             ("bin", "gt-daemon", false) => self.daemon = Some(PathBuf::from(executable)),
+            ("bin", "gt-hc", false) => self.hc = Some(PathBuf::from(executable)),
+            ("test", JOIN_TESTS, _) => self.join_tests = Some(PathBuf::from(executable)),
             ("test", KERNEL_TESTS, _) => self.kernel_tests = Some(PathBuf::from(executable)),
             ("test", other, _) => self.integration_tests.push(other.to_owned()),
             _ => {}
@@ -83,6 +105,8 @@ mod tests {
             r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"gt-daemon"},"profile":{"test":true},"executable":"/t/deps/gt_daemon-1"}"#,
             r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"gt-daemon"},"profile":{"test":false},"executable":"/t/gt-daemon"}"#,
             r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"kernel"},"profile":{"test":true},"executable":"/t/deps/kernel-2"}"#,
+            r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"gt-hc"},"profile":{"test":false},"executable":"/t/gt-hc"}"#,
+            r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"join"},"profile":{"test":true},"executable":"/t/deps/join-4"}"#,
             r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"layout"},"profile":{"test":true},"executable":"/t/deps/layout-3"}"#,
             r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"gt-common"},"profile":{"test":false},"executable":null}"#,
             r#"{"reason":"build-finished","success":true}"#,
@@ -93,7 +117,9 @@ mod tests {
             artifacts,
             Artifacts {
                 daemon: Some("/t/gt-daemon".into()),
+                hc: Some("/t/gt-hc".into()),
                 kernel_tests: Some("/t/deps/kernel-2".into()),
+                join_tests: Some("/t/deps/join-4".into()),
                 integration_tests: vec!["layout".to_owned()],
             }
         );

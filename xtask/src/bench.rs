@@ -18,10 +18,10 @@ use nix::unistd::geteuid;
 
 use crate::{
     cargo,
-    demo::{interrupt, workdir::Workdir},
     setup::{self, Need},
+    stage::{interrupt, workdir::Workdir},
 };
-use daemon::{Binaries, Daemon};
+use daemon::Binaries;
 use figures::{HookFigure, Pair, Results};
 use load::{Ending, Load};
 use machine::Machine;
@@ -118,11 +118,11 @@ fn time_hooks(stage: &Stage, binaries: &Binaries, attach: &str) -> Result<Vec<Ho
     for gt_first in [true, false] {
         let (daemon, mut timed);
         if gt_first {
-            daemon = Daemon::start(binaries, attach, stage.both_ends())?;
+            daemon = daemon::start(binaries, attach, stage.both_ends())?;
             timed = Timed::start(binaries, attach)?;
         } else {
             timed = Timed::start(binaries, attach)?;
-            daemon = Daemon::start(binaries, attach, stage.both_ends())?;
+            daemon = daemon::start(binaries, attach, stage.both_ends())?;
         }
         timed.find(daemon.id())?;
         stage.until_watched(&daemon)?;
@@ -156,7 +156,7 @@ fn compare(stage: &Stage, binaries: &Binaries, attach: &str, pairs: u32) -> Resu
     let half = |with: bool| -> Result<f64> {
         interrupt::check()?;
         let daemon = if with {
-            let daemon = Daemon::start(binaries, attach, stage.server_only())?;
+            let daemon = daemon::start(binaries, attach, stage.server_only())?;
             stage.until_watched(&daemon)?;
             Some(daemon)
         } else {

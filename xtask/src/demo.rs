@@ -3,23 +3,11 @@
 //! Owns: the order of events and what is told about them. Refuses: to tell anything that was not
 //! measured in this run; numbers that contradict each other end it with an error.
 
-pub mod app;
-pub(crate) mod client;
-pub(crate) mod clock;
-mod counts;
-mod cri_log;
-mod daemon;
+mod binary;
 mod findings;
 pub mod health;
-pub(crate) mod interrupt;
-mod lb;
-mod network;
-mod pod;
-pub(crate) mod scrape;
-mod serve;
 mod stage;
 mod story;
-pub(crate) mod workdir;
 
 use std::{
     path::PathBuf,
@@ -31,15 +19,21 @@ use std::{
 use anyhow::{Result, bail};
 use nix::unistd::geteuid;
 
-use crate::setup::{self, Need};
-use counts::Counts;
-use daemon::Daemon;
+use crate::{
+    setup::{self, Need},
+    stage::{
+        counts::Counts,
+        daemon::Daemon,
+        interrupt,
+        lb::{self, LoadBalancer},
+        network::Network,
+        pod,
+        workdir::Workdir,
+    },
+};
 use findings::{Observed, judge};
-use lb::LoadBalancer;
-use network::Network;
 use stage::Stage;
 use story::{measure, tell};
-use workdir::Workdir;
 
 /// How long the request that gets cut would have taken.
 const ASKED: Duration = Duration::from_secs(8);
@@ -69,39 +63,45 @@ pub fn run(options: &Options) -> Result<()> {
     };
     setup::ensure(needs)?;
     let envoy = setup::envoy::envoy()?;
-    let daemon = daemon::binary(options.daemon.as_deref())?;
+    let daemon = binary::daemon(options.daemon.as_deref())?;
 
     // Up to here a signal may end the process as it likes: nothing is there to be cleaned up.
     interrupt::install()?;
     let workdir = Workdir::create()?;
-    let network = Network::create()?;
+    let network = Network::create("gt-demo")?;
     story::title();
     let stage = Stage::start(&envoy, &network.pod, workdir.path())?;
     tell!("pod {}/{} is up: Envoy :8080 -> app, health sidecar :18180", pod::NAMESPACE, pod::NAME);
-    let lb = LoadBalancer::start(&network.lb, workdir.path())?;
+    let inter = Duration::from_millis(500);
+    let lb =
+        LoadBalancer::start(&network.lb, workdir.path(), &lb::Config { inter, ..lb::Config::default() })?;
     tell!("HAProxy is up and asks the sidecar twice a second (fall 2, on-marked-down shutdown-sessions)");
-    let mut daemon = Daemon::start(&daemon, options.attach.as_deref(), workdir.path())?;
+    let pods = format!("kubelet:{}", workdir.path().join("pods").display());
+    let mut arguments = vec!["--log", "warn", "--pods", &pods];
+    arguments.extend(options.attach.iter().flat_map(|backend| ["--attach", backend]));
+    let mut daemon = Daemon::start(&daemon, &arguments, workdir.path())?;
+    daemon.watches(pod::NAME)?;
     tell!("gt-daemon is ready and watches the pod; nobody tells it about HAProxy or the requests");
 
     play(&stage, &lb, &mut daemon).map_err(|error| daemon.explain(error))
 }
 
 /// The events themselves, on a stage that is set.
-fn play(stage: &Stage<'_>, lb: &LoadBalancer<'_>, daemon: &mut Daemon) -> Result<()> {
+fn play(stage: &Stage, lb: &LoadBalancer, daemon: &mut Daemon) -> Result<()> {
     ordinary(lb, daemon)?;
 
     tell!("a client asks for /sleep?seconds={}", ASKED.as_secs());
     let asked_at = Instant::now();
-    let stream = lb.connect()?;
+    let path = format!("/sleep?seconds={}", ASKED.as_secs());
+    let exchange = lb.begin(&path, ASKED * 3)?;
     let (sender, answer) = mpsc::channel();
     thread::spawn(move || {
-        let path = format!("/sleep?seconds={}", ASKED.as_secs());
-        let reply = client::request(stream, "GET", &path, ASKED * 3);
+        let reply = exchange.finish();
         // Nobody listens any more when the demo was interrupted.
         let _gone = sender.send((reply, asked_at.elapsed()));
     });
     interrupt::pause(Duration::from_secs(1))?;
-    let before = Counts::of(&daemon.scrape()?);
+    let before = Counts::of(&daemon.scrape()?, pod::NAME);
 
     stage.flip()?;
     tell!("the sidecar says 503 while that request is in flight: the mistake gt exists to prove");
@@ -130,8 +130,8 @@ fn play(stage: &Stage<'_>, lb: &LoadBalancer<'_>, daemon: &mut Daemon) -> Result
 }
 
 /// A few requests that end well, so that the numbers before the cut are not all zero.
-fn ordinary(lb: &LoadBalancer<'_>, daemon: &Daemon) -> Result<()> {
-    let start = Counts::of(&daemon.scrape()?);
+fn ordinary(lb: &LoadBalancer, daemon: &Daemon) -> Result<()> {
+    let start = Counts::of(&daemon.scrape()?, pod::NAME);
     for _ in 0..5 {
         interrupt::check()?;
         let reply = lb.get("/", Duration::from_secs(5))?;
@@ -145,7 +145,7 @@ fn ordinary(lb: &LoadBalancer<'_>, daemon: &Daemon) -> Result<()> {
     tell!("five ordinary requests through HAProxy: 200 each");
     // The daemon's view needs no time, but HAProxy ends its connections when it likes.
     interrupt::pause(Duration::from_millis(300))?;
-    story::table(&start, &Counts::of(&daemon.scrape()?));
+    story::table(&start, &Counts::of(&daemon.scrape()?, pod::NAME));
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn settled(daemon: &mut Daemon, before: &Counts) -> Result<Counts> {
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
         daemon.running()?;
-        let after = Counts::of(&daemon.scrape()?);
+        let after = Counts::of(&daemon.scrape()?, pod::NAME);
         let closed = after.closed_since(before).is_some_and(|closed| closed > 0.0);
         let cut = after.cuts_since(before).is_none_or(|cuts| !cuts.is_empty());
         if closed && cut || Instant::now() > deadline {

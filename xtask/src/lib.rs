@@ -8,6 +8,7 @@ pub mod demo;
 pub mod libtest;
 pub mod sandbox;
 pub mod setup;
+pub mod stage;
 pub mod stream;
 pub mod test;
 pub mod vm;

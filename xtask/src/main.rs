@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     bench,
-    demo::{self, app, health},
-    setup, test, vm,
+    demo::{self, health},
+    setup,
+    stage::app,
+    test, vm,
 };
 
 /// Set-up, demo and tests of gt
@@ -23,7 +25,7 @@ enum Xtask {
     Setup,
     /// Let a real load balancer cut a real request, and show what gt says about it
     Demo(demo::Options),
-    /// Format, lints, unit tests, kernel tests here and in a VM, licences
+    /// Format, lints, unit tests, tests with real parts, kernel tests here and in a VM, licences
     Test,
     /// Measure what gt costs
     #[command(subcommand)]

@@ -68,6 +68,8 @@ pub fn run() -> ExitCode {
     let mut coverage = Coverage::default();
     let mut units = Report::default();
     overview.step("unit tests", || unit_tests(need(built.as_ref())?, &mut units));
+    let mut joins = Report::default();
+    overview.step("join tests", || join_tests(need(built.as_ref())?, &mut joins));
     overview.step("kernel tests here", || kernel_tests(need(built.as_ref())?, &mut coverage));
     overview.step("kernel tests in VMs", || guests(need(built.as_ref())?, &mut coverage));
     if built.is_some() {
@@ -78,7 +80,7 @@ pub fn run() -> ExitCode {
 
     print!("{}", coverage.lists());
     print!("{}", overview.table());
-    print!("{}{}", units.failures("unit tests"), coverage.failures());
+    print!("{}{}{}", units.failures("unit tests"), joins.failures("join tests"), coverage.failures());
     println!("{overview}");
     if overview.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -123,7 +125,7 @@ fn clippy_ebpf() -> Result<Ended> {
     checked(nightly(&[&args[..], &["--", "-D", "warnings"]].concat()))
 }
 
-/// Everything but the kernel tests: unit tests, and the tests of gt-hc's executable. Looks at no kernel; as
+/// Everything but the kernel tests and those of the join: unit tests, and the tests of gt-hc's executable. Looks at no kernel; as
 /// root one more of them runs.
 fn unit_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     let mut args = vec!["--lib", "--bins"];
@@ -142,6 +144,15 @@ fn unit_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     Ok(Ended::counted(counts))
 }
 
+/// The kernel's view joined with the sidecar's and Envoy's, against real ones. Tests that cannot run here say why.
+fn join_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
+    let (tests, daemon, hc) = built.join()?;
+    let mut command = Command::new(tests);
+    command.env("GT_DAEMON", daemon).env("GT_HC", hc);
+    executable("join", command, report)?;
+    Ok(Ended::counted(report.counted.unwrap_or_default()))
+}
+
 /// The kernel tests on the kernel this runs on.
 fn kernel_tests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
     if !geteuid().is_root() {
@@ -149,23 +160,26 @@ fn kernel_tests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
     }
     let (daemon, tests) = built.kernel()?;
     let mut command = Command::new(tests);
-    command
-        .arg("--test-threads=1")
-        .current_dir(cargo::root().join("gt-daemon"))
-        .env("GT_DAEMON", daemon)
-        .env("GT_ENVIRONMENT", "host");
+    command.env("GT_DAEMON", daemon).env("GT_ENVIRONMENT", "host");
     let mut report = Report::default();
+    let ran = executable("host", command, &mut report);
+    let ended = coverage.add("host", report);
+    ran.map(|()| ended)
+}
+
+/// Runs a suite of gt-daemon's that has an executable of its own, one test at a time; the report is filled in any case.
+fn executable(name: &str, mut command: Command, report: &mut Report) -> Result<()> {
+    command.arg("--test-threads=1").current_dir(cargo::root().join("gt-daemon"));
     let end = stream(command, TEST_LIMIT, |line| {
-        println!("host | {line}");
+        println!("{name} | {line}");
         report.line(line);
     })?;
-    let report = report.finish();
+    *report = std::mem::take(report).finish();
     let failed = report.failed().count();
-    let ended = coverage.add("host", report);
     if end.success() != (failed == 0) {
-        bail!("the kernel tests ended with {end}, but {failed} of them failed: see above");
+        bail!("the tests ended with {end}, but {failed} of them failed: see above");
     }
-    Ok(ended)
+    Ok(())
 }
 
 /// The same executables on other kernels.

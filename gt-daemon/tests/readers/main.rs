@@ -7,23 +7,14 @@ mod hc;
 mod observe;
 mod real_envoy;
 mod scripted;
+#[path = "../common/suite.rs"]
+mod suite;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 
-/// A test before it becomes a trial; with a reason when it cannot run here.
-struct Case {
-    name: &'static str,
-    skip: Option<String>,
-    run: fn() -> anyhow::Result<()>,
-}
-
-impl Case {
-    fn new(name: &'static str, skip: Option<&String>, run: fn() -> anyhow::Result<()>) -> Self {
-        Self { name, skip: skip.cloned(), run }
-    }
-}
+use suite::Case;
 
 /// Runs a test's own part on a runtime as the daemon has one.
 fn on_runtime(test: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
@@ -38,16 +29,5 @@ fn main() -> ExitCode {
     // Figures depend on the machine and on what else it does: no part of a test run.
     let costs = if std::env::var_os("GT_COST").is_some() { cost::cases() } else { Vec::new() };
     let cases = [dial::cases(), envoy::cases(), hc::cases(), observe::cases(), costs];
-    let trials = cases
-        .into_iter()
-        .flatten()
-        .map(|Case { name, skip, run }| {
-            if let Some(reason) = &skip {
-                println!("skipped: {name}: {reason}");
-            }
-            Trial::test(name, move || run().map_err(|error| Failed::from(format!("{error:#}"))))
-                .with_ignored_flag(skip.is_some())
-        })
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    suite::run(&arguments, cases.into_iter().flatten()).exit_code()
 }

@@ -8,7 +8,7 @@ use super::{
     figures::{HookFigure, LEAST_RATE, Over, Results},
     machine::Machine,
 };
-use crate::demo::clock;
+use crate::stage::clock;
 
 /// For the terminal.
 pub(super) fn table(results: &Results) -> String {

@@ -10,13 +10,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{
-    daemon::Daemon,
-    load::{self, Done, Ending, Load, Server},
-};
+use super::load::{self, Done, Ending, Load, Server};
 use crate::{
-    demo::interrupt,
     sandbox::{End, Netns, veth},
+    stage::{daemon::Daemon, interrupt},
 };
 
 /// The name of the pod that serves.

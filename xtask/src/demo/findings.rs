@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::counts::Counts;
+use crate::stage::counts::Counts;
 
 /// The 502 comes from HAProxy at once; more than this after DOWN, something else ended the request.
 const SAME_INSTANT: Duration = Duration::from_millis(500);
@@ -123,7 +123,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::demo::counts::Kind;
+    use crate::stage::counts::Kind;
 
     /// A run as it should be: cut at DOWN, one connection closed by FIN and RST, one cut counted.
     fn good() -> Observed {
@@ -140,6 +140,7 @@ mod tests {
             closed: Some(5.0),
             rsts: Some(BTreeMap::from([(rst.clone(), 5.0)])),
             cuts: Some(BTreeMap::new()),
+            cut_rsts: Some(BTreeMap::new()),
         };
         let after = Counts {
             told_apart: true,
@@ -147,6 +148,7 @@ mod tests {
             closed: Some(6.0),
             rsts: Some(BTreeMap::from([(rst, 6.0)])),
             cuts: Some(BTreeMap::from([(cut, 1.0)])),
+            cut_rsts: Some(BTreeMap::new()),
         };
         Observed {
             reply: Ok(502),

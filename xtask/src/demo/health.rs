@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{
+use crate::stage::{
     clock,
     serve::{Request, Response, serve},
 };

@@ -1,78 +1,55 @@
 //! The pod's three containers: Envoy as the gateway, an app behind it, a health sidecar beside it.
 
 use std::{
-    env, fs,
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    env,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
-    time::Duration,
+    sync::Arc,
 };
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{
-    client,
-    counts::GATEWAY,
-    pod::{Container, Pod},
+use crate::{
+    sandbox::Netns,
+    stage::{
+        client,
+        envoy::{self, Envoy, text},
+        hc,
+        pod::{self, Container, Pod},
+    },
 };
-use crate::sandbox::Netns;
 
-const CONFIG: &str = include_str!("envoy.yaml");
-const LISTENER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080);
-const APP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9000);
-const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 18180);
+const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), hc::PORT);
 
 /// The pod, running. Its containers go before it does.
 #[derive(Debug)]
-pub(super) struct Stage<'a> {
-    _containers: [Container<'a>; 3],
-    _pod: Pod<'a>,
-    netns: &'a Netns,
+pub(super) struct Stage {
+    _envoy: Envoy,
+    health: Container,
+    _app: Container,
+    _pod: Pod,
 }
 
-impl<'a> Stage<'a> {
+impl Stage {
     /// Starts the containers and waits until each of them listens.
-    pub(super) fn start(envoy: &Path, netns: &'a Netns, workdir: &'a Path) -> Result<Self> {
-        let config = workdir.join("envoy.yaml");
-        fs::write(&config, CONFIG).with_context(|| format!("cannot write {}", config.display()))?;
+    pub(super) fn start(envoy: &Path, netns: &Arc<Netns>, workdir: &Path) -> Result<Self> {
         let me = env::current_exe().context("cannot find this program's own file")?;
-        let (me, envoy, config) = (text(&me)?, text(envoy)?, text(&config)?);
-
-        let pod = Pod::create(netns, workdir)?;
-        let mut app = pod.start("app", &[me, "demo-app", "--listen", &APP.to_string()])?;
-        let mut hc = pod.start("hc", &[me, "demo-health"])?;
-        let mut gateway = pod.start(
-            GATEWAY,
-            &[
-                envoy,
-                "--config-path",
-                config,
-                "--log-level",
-                "warning",
-                "--concurrency",
-                "2",
-                "--disable-hot-restart",
-            ],
-        )?;
-        app.listens(APP)?;
-        hc.listens(HEALTH)?;
-        gateway.listens(LISTENER)?;
-        Ok(Self { _containers: [gateway, hc, app], _pod: pod, netns })
+        let me = text(&me)?;
+        let pod = Pod::create(netns, workdir, pod::NAMESPACE, pod::NAME)?;
+        let mut app = pod.start("app", &[me, "demo-app", "--listen", &envoy::APP.to_string()], &[])?;
+        let mut health = pod.start(hc::CONTAINER, &[me, "demo-health"], &[])?;
+        let envoy = Envoy::start(&pod, envoy, workdir)?;
+        app.listens(envoy::APP)?;
+        health.listens(HEALTH)?;
+        Ok(Self { _envoy: envoy, health, _app: app, _pod: pod })
     }
 
     /// Turns the health answer to 503, as somebody inside the pod would.
     pub(super) fn flip(&self) -> Result<()> {
-        let stream = self
-            .netns
-            .enter(|| TcpStream::connect_timeout(&HEALTH, Duration::from_secs(2)))?
-            .with_context(|| format!("cannot connect to the health sidecar on {HEALTH}"))?;
-        let reply = client::request(stream, "POST", "/flip", Duration::from_secs(2))?;
+        let reply = client::ask(self.health.netns(), HEALTH, "POST", "/flip")?;
         if reply.status != 200 || reply.body != "CLOSING\n" {
             bail!("the health sidecar answered POST /flip with {} {:?}", reply.status, reply.body);
         }
         Ok(())
     }
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8: use a directory whose name is", path.display()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::{clock, counts::Counts};
+use crate::stage::{clock, counts::Counts};
 
 /// Tells what just happened.
 macro_rules! tell {

@@ -1,26 +1,24 @@
-//! What the daemon's metrics say of the demo's pod at one moment.
+//! What the daemon's metrics say of a pod at one moment.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{
-    pod,
+    envoy,
     scrape::{Sample, Scrape},
 };
-
-/// The container whose connections are at stake.
-pub(super) const GATEWAY: &str = "istio-proxy";
 
 /// The labels that tell one kind of event from another; those a daemon does not set are left out.
 const RST_LABELS: [&str; 5] = ["container", "role", "class", "direction", "reason"];
 const CUT_LABELS: [&str; 4] = ["how", "cause", "hc_state", "evidence"];
+const CUT_RST_LABELS: [&str; 3] = ["direction", "hc_state", "evidence"];
 
 /// A set of labels in their order of telling, such as `direction=received reason=reset`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind(Vec<(String, String)>);
+pub struct Kind(Vec<(String, String)>);
 
 impl Kind {
     /// Builds a kind from labels and their values.
-    pub(super) fn new(labels: &[(&str, &str)]) -> Self {
+    pub fn new(labels: &[(&str, &str)]) -> Self {
         Self(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
     }
 
@@ -34,19 +32,19 @@ impl Kind {
     }
 
     /// A label's value, empty when absent.
-    pub(super) fn label(&self, name: &str) -> &str {
+    pub fn label(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
     /// Whether this is about the connections the LB opened to the gateway: as far as the labels tell.
     fn at_stake(&self) -> bool {
-        matches!(self.label("container"), GATEWAY | "")
+        matches!(self.label("container"), envoy::CONTAINER | "")
             && matches!(self.label("role"), "inbound" | "")
             && matches!(self.label("class"), "data" | "")
     }
 
     /// An RST on a connection the LB opened to the gateway.
-    pub(super) fn is_gateway_rst(&self, direction: &str) -> bool {
+    pub fn is_gateway_rst(&self, direction: &str) -> bool {
         self.at_stake() && self.label("direction") == direction
     }
 }
@@ -62,66 +60,77 @@ impl fmt::Display for Kind {
 
 /// One reading. `None` is a metric the daemon does not have, which is not zero.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub struct Counts {
     /// Whether the labels tell the gateway's connections from the pod's others. On a host with cgroup v1
     /// they need not, and all numbers are the whole pod's.
-    pub(super) told_apart: bool,
-    pub(super) opened: Option<f64>,
-    pub(super) closed: Option<f64>,
-    pub(super) rsts: Option<BTreeMap<Kind, f64>>,
-    pub(super) cuts: Option<BTreeMap<Kind, f64>>,
+    pub told_apart: bool,
+    pub opened: Option<f64>,
+    pub closed: Option<f64>,
+    pub rsts: Option<BTreeMap<Kind, f64>>,
+    pub cuts: Option<BTreeMap<Kind, f64>>,
+    /// Cut connections on which an RST was sent or received.
+    pub cut_rsts: Option<BTreeMap<Kind, f64>>,
 }
 
 impl Counts {
-    /// Takes the pod's numbers from a scrape.
-    pub(super) fn of(scrape: &Scrape) -> Self {
+    /// Takes the numbers of the pod of this name from a scrape.
+    #[must_use]
+    pub fn of(scrape: &Scrape, pod: &str) -> Self {
         let told_apart = scrape
-            .select("gt_connections_opened_total", &[("pod", pod::NAME)])
-            .any(|sample| sample.label("container") == GATEWAY || !sample.label("role").is_empty());
+            .select("gt_connections_opened_total", &[("pod", pod)])
+            .any(|sample| sample.label("container") == envoy::CONTAINER || !sample.label("role").is_empty());
+        let kinds = |family: &str, labels: &[&str]| {
+            scrape.declares(family).then(|| by_kind(scrape, pod, &format!("{family}_total"), labels))
+        };
         Self {
             told_apart,
-            opened: at_stake(scrape, "gt_connections_opened_total"),
-            closed: at_stake(scrape, "gt_connections_closed_total"),
-            rsts: scrape.declares("gt_rst").then(|| by_kind(scrape, "gt_rst_total", &RST_LABELS)),
-            cuts: scrape
-                .declares("gt_inflight_cuts")
-                .then(|| by_kind(scrape, "gt_inflight_cuts_total", &CUT_LABELS)),
+            opened: at_stake(scrape, pod, "gt_connections_opened_total"),
+            closed: at_stake(scrape, pod, "gt_connections_closed_total"),
+            rsts: kinds("gt_rst", &RST_LABELS),
+            cuts: kinds("gt_inflight_cuts", &CUT_LABELS),
+            cut_rsts: kinds("gt_rst_during_inflight", &CUT_RST_LABELS),
         }
     }
 
     /// How many connections of the gateway were closed since `before`; `None` where that is not counted.
-    pub(super) fn closed_since(&self, before: &Self) -> Option<f64> {
+    pub fn closed_since(&self, before: &Self) -> Option<f64> {
         Some(self.closed? - before.closed?)
     }
 
     /// The RSTs that are new since `before`.
-    pub(super) fn rsts_since(&self, before: &Self) -> Option<Vec<(Kind, f64)>> {
+    pub fn rsts_since(&self, before: &Self) -> Option<Vec<(Kind, f64)>> {
         growth(before.rsts.as_ref(), self.rsts.as_ref())
     }
 
     /// The cuts that are new since `before`.
-    pub(super) fn cuts_since(&self, before: &Self) -> Option<Vec<(Kind, f64)>> {
+    pub fn cuts_since(&self, before: &Self) -> Option<Vec<(Kind, f64)>> {
         growth(before.cuts.as_ref(), self.cuts.as_ref())
     }
 
+    /// The cut connections with an RST that are new since `before`.
+    #[must_use]
+    pub fn cut_rsts_since(&self, before: &Self) -> Option<Vec<(Kind, f64)>> {
+        growth(before.cut_rsts.as_ref(), self.cut_rsts.as_ref())
+    }
+
     /// All RSTs on the gateway's connections to the LB.
-    pub(super) fn gateway_rsts(&self, direction: &str) -> Option<f64> {
+    pub fn gateway_rsts(&self, direction: &str) -> Option<f64> {
         let counts = self.rsts.as_ref()?.iter().filter(|(kind, _)| kind.is_gateway_rst(direction));
         Some(counts.fold(0.0, |sum, (_, count)| sum + count))
     }
 }
 
-fn at_stake(scrape: &Scrape, name: &str) -> Option<f64> {
+fn at_stake(scrape: &Scrape, pod: &str, name: &str) -> Option<f64> {
     scrape
-        .select(name, &[("pod", pod::NAME)])
+        .select(name, &[("pod", pod)])
         .filter(|sample| Kind::of(sample, &RST_LABELS).at_stake())
         .map(|sample| sample.value)
         .reduce(|sum, value| sum + value)
 }
 
-fn by_kind(scrape: &Scrape, name: &str, labels: &[&str]) -> BTreeMap<Kind, f64> {
+fn by_kind(scrape: &Scrape, pod: &str, name: &str, labels: &[&str]) -> BTreeMap<Kind, f64> {
     let mut counts = BTreeMap::new();
-    for sample in scrape.select(name, &[("pod", pod::NAME)]) {
+    for sample in scrape.select(name, &[("pod", pod)]) {
         *counts.entry(Kind::of(sample, labels)).or_default() += sample.value;
     }
     counts
@@ -144,9 +153,8 @@ fn growth(
 mod tests {
     use super::*;
 
-    /// A scrape of metrics in which POD stands for the demo's pod.
     fn counts(text: &str) -> Counts {
-        Counts::of(&Scrape::parse(&text.replace("POD", pod::NAME)).unwrap())
+        Counts::of(&Scrape::parse(text).unwrap(), "POD")
     }
 
     /// Exercises a daemon that sets no role and one that does, so that both are summed over what is at

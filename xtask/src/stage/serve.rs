@@ -1,12 +1,12 @@
-//! As much of an HTTP/1.1 server as the demo's app and health sidecar need: one thread a connection,
+//! As much of an HTTP/1.1 server as a stage's app and the demo's health sidecar need: one thread a connection,
 //! keep-alive, no request bodies.
 
 use std::{
-    fmt::Write as _,
+    fmt,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
@@ -16,28 +16,49 @@ const HEAD_LIMIT: u64 = 16 * 1024;
 
 /// What a handler is told.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) query: String,
-    pub(super) from_loopback: bool,
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    pub query: String,
+    pub from_loopback: bool,
 }
 
 /// What a handler answers.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub struct Response {
+    pub status: u16,
+    pub body: Body,
+    /// Whether the connection ends after it, also when the client did not ask for that.
+    pub close: bool,
+}
+
+/// What follows an answer's head.
+#[derive(Debug)]
+pub enum Body {
+    /// All of it, at once.
+    Whole(String),
+    /// A line now and another each time `every` has passed, for as long as `goes_on` says so.
+    Chunks { every: Duration, goes_on: GoesOn },
+}
+
+/// Whether there is another line, asked with the time that has passed since the first.
+pub struct GoesOn(pub Box<dyn Fn(Duration) -> bool>);
+
+impl fmt::Debug for GoesOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GoesOn")
+    }
 }
 
 impl Response {
-    pub(super) fn new(status: u16, body: impl Into<String>) -> Self {
-        Self { status, body: body.into() }
+    /// One that is there at once, on a connection that is kept.
+    pub fn new(status: u16, body: impl Into<String>) -> Self {
+        Self { status, body: Body::Whole(body.into()), close: false }
     }
 }
 
 /// Listens on `address` and answers until the process is killed.
-pub(super) fn serve<H>(address: &str, handler: H) -> Result<()>
+pub fn serve<H>(address: &str, handler: H) -> Result<()>
 where
     H: Fn(&Request) -> Response + Clone + Send + 'static,
 {
@@ -70,20 +91,40 @@ fn converse(stream: &TcpStream, handler: &impl Fn(&Request) -> Response) -> io::
             return Ok(());
         };
         let response = handler(&request);
-        let mut text = format!(
-            "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n",
-            response.status,
-            reason(response.status),
-            response.body.len()
-        );
-        if close {
-            text.push_str("Connection: close\r\n");
-        }
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, "\r\n{}", response.body);
-        (&*stream).write_all(text.as_bytes())?;
+        let close = close || response.close;
+        answer(stream, &response, close)?;
         if close {
             return Ok(());
+        }
+    }
+}
+
+fn answer(mut stream: &TcpStream, response: &Response, close: bool) -> io::Result<()> {
+    let framing = match &response.body {
+        Body::Whole(text) => format!("Content-Length: {}", text.len()),
+        Body::Chunks { .. } => "Transfer-Encoding: chunked".to_owned(),
+    };
+    let head = format!(
+        "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\n{framing}\r\n{}\r\n",
+        response.status,
+        reason(response.status),
+        if close { "Connection: close\r\n" } else { "" },
+    );
+    match &response.body {
+        // One write: an answer at once is one segment.
+        Body::Whole(text) => stream.write_all(format!("{head}{text}").as_bytes()),
+        Body::Chunks { every, goes_on } => {
+            stream.write_all(head.as_bytes())?;
+            let begun = Instant::now();
+            loop {
+                let line = format!("after {} ms\n", begun.elapsed().as_millis());
+                stream.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes())?;
+                thread::sleep(*every);
+                if !(goes_on.0)(begun.elapsed()) {
+                    break;
+                }
+            }
+            stream.write_all(b"0\r\n\r\n")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The demo's own temporary directory, removed with all it holds on drop.
+//! A temporary directory, removed with all it holds on drop.
 
 use std::{
     env, fs,
@@ -10,21 +10,23 @@ use nix::unistd::mkdtemp;
 
 /// A fresh directory that only its owner can enter.
 #[derive(Debug)]
-pub(crate) struct Workdir {
+pub struct Workdir {
     path: PathBuf,
 }
 
 impl Workdir {
     /// Makes it below the system's directory for temporary files.
-    pub(crate) fn create() -> Result<Self> {
-        let template = env::temp_dir().join("gt-demo-XXXXXX");
+    pub fn create() -> Result<Self> {
+        let template = env::temp_dir().join("gt-stage-XXXXXX");
         let path = mkdtemp(&template).with_context(|| {
             format!("cannot make a directory like {}: set TMPDIR to a writable one", template.display())
         })?;
         Ok(Self { path })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

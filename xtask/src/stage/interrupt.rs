@@ -20,7 +20,7 @@ extern "C" fn note(_signal: c_int) {
 
 /// From here on the signals only raise the flag. Children start with the default actions again, since
 /// `exec` resets handlers.
-pub(crate) fn install() -> Result<()> {
+pub fn install() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
     for signal in SIGNALS {
         #[expect(unsafe_code, reason = "nix cannot know what a handler does")]
@@ -31,7 +31,7 @@ pub(crate) fn install() -> Result<()> {
 }
 
 /// An error once a signal has come.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!(
             "interrupted by a signal before the end: nothing is proved, and what was made for it is removed"
@@ -41,11 +41,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Asks `probe` until it gives a value, at most `limit`; ends early on its error or on a signal.
-pub(crate) fn wait_for<T>(
-    what: &str,
-    limit: Duration,
-    mut probe: impl FnMut() -> Result<Option<T>>,
-) -> Result<T> {
+pub fn wait_for<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         check()?;
@@ -60,7 +56,7 @@ pub(crate) fn wait_for<T>(
 }
 
 /// Sleeps; ends early on a signal.
-pub(crate) fn pause(length: Duration) -> Result<()> {
+pub fn pause(length: Duration) -> Result<()> {
     let until = Instant::now() + length;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         check()?;

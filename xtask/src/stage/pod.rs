@@ -6,17 +6,20 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::unix::{fs::symlink, process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
+use nix::sys::signal::Signal;
 
 use super::{cri_log::CriLog, interrupt};
 use crate::sandbox::{Cgroup, Netns, Process, cgroup2_root};
 
-pub(super) const NAMESPACE: &str = "istio-system";
-pub(super) const NAME: &str = "istio-ingressgateway-6d8f9c7b5-x2kqp";
+/// The pod that a stage with one pod has.
+pub const NAMESPACE: &str = "istio-system";
+pub const NAME: &str = "istio-ingressgateway-6d8f9c7b5-x2kqp";
 
 /// Puts itself into the cgroup `$0` names, then becomes the container's program: a socket belongs to
 /// the cgroup its maker was in, so the order matters.
@@ -24,38 +27,48 @@ const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
 
 /// A pod without containers yet. Its containers are dropped before it.
 #[derive(Debug)]
-pub(super) struct Pod<'a> {
-    netns: &'a Netns,
-    workdir: &'a Path,
+pub struct Pod {
+    netns: Arc<Netns>,
+    node: PathBuf,
+    namespace: String,
+    name: String,
     uid: String,
     cgroup: Cgroup,
 }
 
 /// A container that runs. Dropped in this order: the process, then what reads from it, then its cgroup.
 #[derive(Debug)]
-pub(super) struct Container<'a> {
+pub struct Container {
     process: Process,
     _logs: [CriLog; 2],
     _cgroup: Cgroup,
-    netns: &'a Netns,
-    name: &'static str,
+    netns: Arc<Netns>,
+    name: String,
     log: PathBuf,
 }
 
-impl<'a> Pod<'a> {
-    /// Makes the pod's cgroup and its place below `workdir`.
-    pub(super) fn create(netns: &'a Netns, workdir: &'a Path) -> Result<Self> {
+impl Pod {
+    /// Makes the pod's cgroup and its place below `node`, a directory that stands for a node's `/var/log`.
+    pub fn create(netns: &Arc<Netns>, node: &Path, namespace: &str, name: &str) -> Result<Self> {
         let uid = uuid()?;
         let cgroup = Cgroup::create(&cgroup2_root()?, &format!("kubepods/burstable/pod{uid}"))?;
         for dir in ["pods", "containers"] {
-            let dir = workdir.join(dir);
+            let dir = node.join(dir);
             fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         }
-        Ok(Self { netns, workdir, uid, cgroup })
+        Ok(Self {
+            netns: Arc::clone(netns),
+            node: node.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid,
+            cgroup,
+        })
     }
 
-    /// Starts a container: a cgroup and a log file, named as the kubelet names them, and `command` in them.
-    pub(super) fn start(&self, name: &'static str, command: &[&str]) -> Result<Container<'a>> {
+    /// Starts a container: a cgroup and a log file, named as the kubelet names them, and `command` in them with
+    /// `environment`. One of a name that ran before is a restart: its log has the next number.
+    pub fn start(&self, name: &str, command: &[&str], environment: &[(&str, &str)]) -> Result<Container> {
         let id = format!("{}{}", uuid()?, uuid()?).replace('-', "");
         let cgroup = Cgroup::create(self.cgroup.path(), &id)?;
         let log = self.log_file(name, &id)?;
@@ -66,6 +79,7 @@ impl<'a> Pod<'a> {
             .arg(cgroup.path().join("cgroup.procs"))
             .args(["ip", "netns", "exec", self.netns.name()])
             .args(command)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -76,40 +90,64 @@ impl<'a> Pod<'a> {
             bail!("container {name} has no output to read");
         };
         let logs = [CriLog::copy(&log, "stdout", stdout)?, CriLog::copy(&log, "stderr", stderr)?];
-        Ok(Container { process, _logs: logs, _cgroup: cgroup, netns: self.netns, name, log })
+        let netns = Arc::clone(&self.netns);
+        Ok(Container { process, _logs: logs, _cgroup: cgroup, netns, name: name.to_owned(), log })
     }
 
     /// Makes `pods/<ns>_<pod>_<uid>/<container>/` and the link `containers/<pod>_<ns>_<container>-<id>.log`,
     /// which is how a node tells which container an id belongs to.
     fn log_file(&self, container: &str, id: &str) -> Result<PathBuf> {
-        let relative = format!("pods/{NAMESPACE}_{NAME}_{}/{container}", self.uid);
-        let dir = self.workdir.join(&relative);
+        let Self { node, namespace, name, uid, .. } = self;
+        let relative = format!("pods/{namespace}_{name}_{uid}/{container}");
+        let dir = node.join(&relative);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let link = self.workdir.join(format!("containers/{NAME}_{NAMESPACE}_{container}-{id}.log"));
-        symlink(format!("../{relative}/0.log"), &link)
+        let ran_before =
+            fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.count();
+        let file = format!("{ran_before}.log");
+        let link = node.join(format!("containers/{name}_{namespace}_{container}-{id}.log"));
+        symlink(format!("../{relative}/{file}"), &link)
             .with_context(|| format!("cannot make {}", link.display()))?;
-        Ok(dir.join("0.log"))
+        Ok(dir.join(file))
     }
 }
 
-impl Container<'_> {
+impl Container {
+    /// The namespace it runs in.
+    #[must_use]
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
     /// Waits until the container accepts connections on `address`.
-    pub(super) fn listens(&mut self, address: SocketAddr) -> Result<()> {
-        interrupt::wait_for(&format!("{} to listen on {address}", self.name), Duration::from_secs(10), || {
+    pub fn listens(&mut self, address: SocketAddr) -> Result<()> {
+        interrupt::wait_for(&format!("{} to listen on {address}", self.name), Duration::from_secs(20), || {
             if let Some(status) = self.process.wait(Duration::ZERO)? {
-                let log = fs::read_to_string(&self.log).unwrap_or_default();
-                bail!("container {} ended with {status}; its log ends:\n{}", self.name, tail(&log));
+                bail!("container {} ended with {status}; its log ends:\n{}", self.name, self.log_tail());
             }
             let connected =
                 self.netns.enter(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)))?;
             Ok(connected.ok().map(drop))
         })
     }
+
+    /// Sends a signal to the container's first process and waits until it has ended.
+    pub fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
+        self.process.signal(signal)?;
+        let ended = self.process.wait(Duration::from_secs(10))?;
+        ended.with_context(|| format!("container {} goes on 10 s after {signal}", self.name))
+    }
+
+    /// The last lines of its log, for an error.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        tail(&fs::read_to_string(&self.log).unwrap_or_default())
+    }
 }
 
-/// The last lines of a log, for an error.
-pub(super) fn tail(log: &str) -> String {
-    let lines: Vec<_> = log.lines().collect();
+/// The last lines of a text.
+#[must_use]
+pub fn tail(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 

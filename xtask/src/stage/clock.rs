@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `2026-05-31T07:12:36.123456Z`.
-pub(crate) fn utc(at: SystemTime) -> String {
+pub fn utc(at: SystemTime) -> String {
     // A clock before 1970 is shown as 1970: the demo has nothing to say about it.
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);

@@ -16,13 +16,13 @@ use super::clock;
 /// A thread that copies until its container's end of the pipe is closed; drop waits for that, so drop
 /// the process first.
 #[derive(Debug)]
-pub(super) struct CriLog {
+pub struct CriLog {
     thread: Option<JoinHandle<()>>,
 }
 
 impl CriLog {
     /// Appends every line of `pipe` to `file`, each with the time it came at and the stream's name.
-    pub(super) fn copy(file: &Path, stream: &'static str, pipe: impl Read + Send + 'static) -> Result<Self> {
+    pub fn copy(file: &Path, stream: &'static str, pipe: impl Read + Send + 'static) -> Result<Self> {
         let mut log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -31,7 +31,7 @@ impl CriLog {
         let thread = thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                 let entry = format!("{} {stream} F {line}\n", clock::utc(SystemTime::now()));
-                // One write a line: the daemon may read at any time. A full disk ends the log, not the demo.
+                // One write a line: the daemon may read at any time. A full disk ends the log, not the stage.
                 if log.write_all(entry.as_bytes()).is_err() {
                     break;
                 }

@@ -6,22 +6,22 @@ use anyhow::{Context as _, Result, bail};
 
 /// One line of an exposition that carries a value.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) value: f64,
+pub struct Sample {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub value: f64,
 }
 
 impl Sample {
     /// A label's value; empty when it is absent, which OpenMetrics holds to be the same.
-    pub(crate) fn label(&self, name: &str) -> &str {
+    pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
 }
 
 /// One reading of `/metrics`.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Scrape {
+pub struct Scrape {
     samples: Vec<Sample>,
     families: BTreeSet<String>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Scrape {
 impl Scrape {
     /// Reads a whole exposition. One that was cut off (no `# EOF`) is refused, since a missing series
     /// would look like one that does not exist.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         if text.trim_end().lines().next_back() != Some("# EOF") {
             bail!("the metrics end without `# EOF`: the answer was cut off, or it is not OpenMetrics");
         }
@@ -47,7 +47,7 @@ impl Scrape {
     }
 
     /// The samples of one name that have all of `labels`.
-    pub(crate) fn select<'a>(
+    pub fn select<'a>(
         &'a self,
         name: &'a str,
         labels: &'a [(&'a str, &'a str)],
@@ -58,7 +58,7 @@ impl Scrape {
     }
 
     /// Whether a metric family is declared; it may have no series yet, which is not the same as absent.
-    pub(crate) fn declares(&self, family: &str) -> bool {
+    pub fn declares(&self, family: &str) -> bool {
         self.families.contains(family)
     }
 }

@@ -1,0 +1,82 @@
+//! HAProxy's configuration: a load balancer as the infrastructure team runs it, DOWN shuts every session of the server.
+
+use std::{fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
+
+use crate::stage::{envoy, hc, network};
+
+/// What differs from stage to stage.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Time between two health checks; two that fail in a row are DOWN, one that succeeds is UP.
+    pub inter: Duration,
+    /// Speak HTTP/2 to the servers.
+    pub http2: bool,
+    /// Further lines for frontend and backend, such as `option abortonclose`.
+    pub options: Vec<&'static str>,
+    /// Further words of each server, such as `pool-purge-delay 200ms`.
+    pub server_options: &'static str,
+    /// The servers' names, and where their gateways listen.
+    pub servers: Vec<(String, SocketAddr)>,
+}
+
+impl Default for Config {
+    /// The one pod of a stage with one pod, over HTTP/1.1, with HAProxy's own defaults.
+    fn default() -> Self {
+        Self {
+            inter: Duration::from_millis(100),
+            http2: false,
+            options: Vec::new(),
+            server_options: "",
+            servers: vec![(super::SERVER.to_owned(), SocketAddr::new(network::POD, envoy::PORT))],
+        }
+    }
+}
+
+impl Config {
+    /// The file's text, with HAProxy's own command socket at `socket`, and its log to the socket `log`.
+    pub(super) fn text(&self, socket: &Path, log: &Path) -> String {
+        // Writing to a String cannot fail.
+        let options = self.options.iter().fold(String::new(), |mut lines, option| {
+            let _infallible = writeln!(lines, "    {option}");
+            lines
+        });
+        let mut text = format!(
+            "global
+    log {} format iso local0
+    stats socket {} mode 600 level admin
+
+defaults
+    mode http
+    log global
+    option httplog
+    retries 3
+    timeout connect 2s
+    timeout client 60s
+    timeout server 60s
+{options}
+frontend fe
+    bind {}
+    default_backend {backend}
+
+backend {backend}
+    option httpchk GET /health_check.html
+",
+            log.display(),
+            socket.display(),
+            super::FRONTEND,
+            backend = super::BACKEND,
+        );
+        for (name, address) in &self.servers {
+            let _infallible = writeln!(
+                text,
+                "    server {name} {address} check check-proto h1 port {port} inter {inter}ms fall 2 rise 1 \
+                 on-marked-down shutdown-sessions{proto} {further}",
+                port = hc::PORT,
+                inter = self.inter.as_millis(),
+                proto = if self.http2 { " proto h2" } else { "" },
+                further = self.server_options,
+            );
+        }
+        text
+    }
+}
