@@ -148,11 +148,10 @@ impl Joins {
         self.pods.values_mut().for_each(|pod| pod.doubt(now.monotonic_ns));
     }
 
-    /// hc said something.
-    pub fn hc(&mut self, said: &HcObservation) {
-        if let Some(pod) = self.pods.get_mut(&said.uid) {
-            pod.hc(&said.observation);
-        }
+    /// hc said something; whether that is a change, and the proxy should be asked at once: what it counted before is told
+    /// apart from what it counts after.
+    pub fn hc(&mut self, said: &HcObservation) -> bool {
+        self.pods.get_mut(&said.uid).is_some_and(|pod| pod.hc(&said.observation))
     }
 
     /// Somebody looked at a proxy.

@@ -9,7 +9,7 @@ use std::{
 use gt_common::connection::{Evidence, HcState, Phase, Protocol};
 
 use super::{
-    cause::{Cause, cause},
+    cause::cause,
     counted::ResetLabels,
     judged::{Judged, Past, hc_label},
     proxy::{Proxy, Said, Settled},
@@ -143,7 +143,7 @@ impl Pod {
         judged.map_or(Reset::First, |(proof, hc)| Reset::OfCut(ResetLabels { direction, hc, proof }))
     }
 
-    pub(super) fn hc(&mut self, observation: &Observation) {
+    pub(super) fn hc(&mut self, observation: &Observation) -> bool {
         let known = match observation.what {
             What::Holds { .. } | What::Since(_) => Some(observation.seen.monotonic_ns),
             What::Transition { .. } => observation.monotonic_ns(),
@@ -152,10 +152,12 @@ impl Pod {
         self.hc_known_ns = self.hc_known_ns.max(known.unwrap_or(0));
         let changes = self.record.changes().len();
         self.record.push(observation.clone());
-        if self.record.changes().len() != changes {
+        let changed = self.record.changes().len() != changes;
+        if changed {
             self.hc_changed_ns = observation.seen.monotonic_ns;
         }
         self.hc_now = self.record.states_at(observation.seen.utc_us);
+        changed
     }
 
     pub(super) fn answered(&mut self, sample: &Sample, at: Moment) {

@@ -206,7 +206,11 @@ impl Observer {
         if let Some(state) = self.pods.get(&said.uid) {
             show(&self.parts.board, state, now);
         }
-        self.joins().hc(said);
+        if self.joins().hc(said)
+            && let Some(state) = self.pods.get(&said.uid)
+        {
+            state.alarm();
+        }
     }
 
     fn envoy(&mut self, report: &Report) {

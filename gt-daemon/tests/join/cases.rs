@@ -112,7 +112,7 @@ fn show(record: &Record) {
 fn nothing_more(scene: &Scene, settled: &Mark) -> Result<()> {
     let record = settled.until_now(scene)?;
     ensure!(
-        !record.joined || record.cuts.is_empty() && record.cut_rsts.is_empty(),
+        record.cuts.is_empty() && record.cut_rsts.is_empty(),
         "gt counts a cut after its round, or outside of any:\n{record}"
     );
     Ok(())

@@ -96,9 +96,6 @@ impl Expected {
                 How::StreamReset => drop(hows.insert("stream_reset", count)),
             }
         }
-        if !record.joined {
-            return kernel_alone(record, &hows, found);
-        }
         differ("gt's cuts by how", &by(&record.cuts, "how"), &whole(&hows), found);
         differ(
             "gt's cuts with an RST by direction",
@@ -119,17 +116,6 @@ impl Expected {
             if kind.label("cause") != cut.cause {
                 found.push(format!("gt has {kind}: the cause should be {}", cut.cause));
             }
-        }
-    }
-}
-
-/// Of a daemon that does not ask Envoy: it proves no cut that was none. Streams, of either version, it cannot tell.
-fn kernel_alone(record: &Record, hows: &BTreeMap<&'static str, u64>, found: &mut Vec<String>) {
-    let proved: Vec<_> =
-        record.cuts.iter().filter(|(kind, _)| kind.label("evidence") == "socket").cloned().collect();
-    for (how, count) in by(&proved, "how") {
-        if whole(hows).get(&how).is_none_or(|most| count > *most) {
-            found.push(format!("gt's cuts {how} by the socket alone: {count}, more than of {hows:?}"));
         }
     }
 }

@@ -41,8 +41,6 @@ pub struct Record {
     pub wire: BTreeMap<String, Connection>,
     pub cuts: Vec<(Kind, f64)>,
     pub cut_rsts: Vec<(Kind, f64)>,
-    /// Whether this gt-daemon joins what the kernel saw with the sidecar's and Envoy's word.
-    pub joined: bool,
 }
 
 impl Mark {
@@ -76,7 +74,6 @@ impl Mark {
             ),
             cuts: gt.cuts_since(&self.gt).unwrap_or_default(),
             cut_rsts: gt.cut_rsts_since(&self.gt).unwrap_or_default(),
-            joined: scrape.declares("gt_hc_state"),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that follows the logs of all pods' hc.
 //!
-//! It looks at each file five times a second: two system calls where nothing was written. inotify would save them and
-//! cost a watch for each directory and each target of a link, of which a node has a limited number.
+//! It looks at each file five times a second, two system calls where nothing was written, and at once when a file in one of
+//! the directories is written ([`bell`](super::bell)).
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use std::{
 
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 
-use super::pod::PodLog;
+use super::{bell::Bell, pod::PodLog};
 use crate::hc::{names::Names, observation::HcObservation};
 
 /// From one look at all files to the next.
@@ -85,11 +85,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn run(weak: &Weak<Shared>, names: &Arc<Names>, observations: &Sender<HcObservation>) {
-    let mut logs = BTreeMap::new();
+    let mut logs: BTreeMap<_, (PathBuf, PodLog)> = BTreeMap::new();
+    let mut bell = Bell::new();
     while let Some(shared) = weak.upgrade() {
         round(&shared, &mut logs, names, observations);
         drop(shared);
-        thread::sleep(ROUND);
+        bell.watch(logs.values().map(|(directory, _)| directory.as_path()));
+        bell.wait(ROUND);
     }
 }
 

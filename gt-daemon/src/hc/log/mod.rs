@@ -5,6 +5,7 @@
 //! files through rotation and restarts, [`follower`] does so for all pods on a thread of its own.
 
 mod assemble;
+mod bell;
 mod fields;
 mod file;
 pub mod follower;
