@@ -140,8 +140,7 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
             lane: connection.lane,
         };
         // The tracepoint of an active one comes after its packet (`tcp_send_active_reset`).
-        let time_ns =
-            if M::CHEAP && answers.is_null() { connections::packet_time::<M>(tcp) } else { event::now() };
+        let time_ns = if answers.is_null() { connections::packet_time::<M>(tcp) } else { event::now() };
         event::on_connection::<M>(&about, (sk, tcp), connection, &moment, first, time_ns);
         return;
     }
