@@ -175,8 +175,8 @@ pub struct Connection {
     pub read_copied: u32,
     /// See `read_copied`.
     pub read_written: u32,
-    /// Owner whose counts it belongs to, see [`Connection::slot`]. In 16 bits: an entry of 40 bytes lies in two lines of
-    /// a CPU's cache, one of 48 in three.
+    /// Owner whose counts it belongs to, see [`Connection::slot`]. In 16 bits: so an entry has 40 bytes,
+    /// and its place one line of a CPU's cache.
     pub short_slot: u16,
     /// Slot of the pod as a whole, see [`Connection::pod`].
     pub short_pod: u16,

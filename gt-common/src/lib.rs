@@ -12,6 +12,7 @@ pub mod counters;
 pub mod event;
 pub mod layout;
 pub mod owner;
+pub mod places;
 
 /// Declares that a type may be read from and written to map memory byte by byte.
 macro_rules! pod {

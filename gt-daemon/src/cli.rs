@@ -56,9 +56,9 @@ pub struct RunOptions {
     #[arg(long, default_value_t = gt_common::owner::DEFAULT_SLOTS, env = "GT_SLOTS",
           value_parser = clap::value_parser!(u32).range(2..=i64::from(gt_common::owner::MAX_SLOTS)))]
     pub slots: u32,
-    /// How many connections of watched pods can be open at a time.
+    /// How many connections of watched pods can be open at a time, at least.
     #[arg(long, default_value_t = 131_072, env = "GT_CONNECTIONS",
-          value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(gt_common::places::MAX_CONNECTIONS)))]
     pub connections: u32,
     /// Inbound ports of every pod that serve health checks: the hc's and Istio's.
     #[arg(long, value_delimiter = ',', default_value = "18180,15021", env = "GT_HEALTH_PORTS")]

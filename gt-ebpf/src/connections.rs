@@ -16,11 +16,8 @@ use crate::{
     event::AF_INET6,
     layout::offset,
     mem::{Mem, Probed, zero},
-    owner,
+    owner, places,
 };
-
-#[map]
-static CONNECTIONS: HashMap<u64, Connection> = HashMap::with_max_entries(131_072, 0);
 
 /// Lanes of inbound ports that are not [`Lane::Data`], by [`port_key`].
 #[map]
@@ -28,9 +25,6 @@ static PORTS: HashMap<u64, u32> = HashMap::with_max_entries(16 * DEFAULT_SLOTS, 
 
 #[map]
 static PODS: Array<PodFacts> = Array::with_max_entries(DEFAULT_SLOTS, 0);
-
-/// Insert only what is not there (include/uapi/linux/bpf.h).
-const BPF_NOEXIST: u64 = 1;
 
 /// Whether a connection of a namespace was ever entered, by the low bits of the namespace's inode number: most
 /// sockets of a node are in namespaces that never were watched, and need no look-up.
@@ -40,18 +34,13 @@ static ENTERED: Array<u64> = Array::with_max_entries(ENTERED_SIZE, 0);
 /// Namespaces get the lowest number that is free, so few share their low bits.
 const ENTERED_SIZE: u32 = 4096;
 
-/// A connection of a watched pod; a miss costs at most one look-up.
+/// A connection of a watched pod.
 #[inline(always)]
 pub(crate) fn find<M: Mem>(sk: *const u8) -> Option<&'static mut Connection> {
     if M::CHEAP && ENTERED.get(owner::socket_netns::<M>(sk) % ENTERED_SIZE) == Some(&0) {
         return None;
     }
-    look_up(sk)
-}
-
-#[inline(always)]
-fn look_up(sk: *const u8) -> Option<&'static mut Connection> {
-    CONNECTIONS.get_ptr_mut(sk as u64).map(|connection| unsafe { &mut *connection })
+    places::find(sk)
 }
 
 /// Says that a namespace has connections in the table; before they are there.
@@ -161,29 +150,38 @@ fn entry<M: Mem>(
 }
 
 /// Enters a connection that has just become established. A left-over entry at the same address (a socket that
-/// was disconnected and used again) is closed first.
+/// was disconnected and used again) is closed first. Whether somebody wants the pod's changes of state as events.
 #[inline(always)]
-pub(crate) fn open<M: Mem>(sk: *const u8, tcp: *const u8, owner: &Owner, direction: Direction, netns: u32) {
+pub(crate) fn open<M: Mem>(
+    sk: *const u8,
+    tcp: *const u8,
+    owner: &Owner,
+    direction: Direction,
+    netns: u32,
+) -> bool {
     enter(netns);
+    let facts = facts(owner.pod);
     let lane = lane::<M>(tcp, owner.pod, direction);
     // Both ways to get established are answers to a packet.
     let since_ns = packet_time::<M>(tcp);
-    let entry = entry::<M>(tcp, owner, lane, facts(owner.pod).protocol, 0, since_ns, netns);
-    let mut entered = CONNECTIONS.insert(sk as u64, entry, BPF_NOEXIST);
-    if entered.is_err()
-        && let Some(old) = look_up(sk)
-    {
+    let entry = entry::<M>(tcp, owner, lane, facts.protocol, 0, since_ns, netns);
+    if let Some(old) = places::find(sk) {
         leave(old);
         close(old);
-        entered = CONNECTIONS.insert(sk as u64, entry, 0);
+        places::remove(sk);
     }
-    match entered {
+    match places::insert(sk, &entry) {
         Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
         Err(_) => lost(|losses| &mut losses.table_full),
     }
+    facts.interest == 1
 }
 
-/// Takes in a connection that was open before it could be seen opening; an entry that is there wins.
+/// Takes in a connection that was open before it could be seen opening, and that is not in the table.
+///
+/// The socket does not enter the table by another way meanwhile: what the iterator shows is ESTABLISHED or later, so
+/// [`open`] is over, and the iterator holds the socket (its lock since 5.15, before that the lock of the list it
+/// stands in, without which a socket cannot be closed and used again).
 #[inline(always)]
 pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How, pass: u32, netns: u32) {
     const FULL: i64 = -7;
@@ -200,7 +198,7 @@ pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How
     let mut connection = entry::<Probed>(sk, owner, lane, protocol, flags, now, netns);
     connection.seen = pass;
     connection.how = how as u8;
-    match CONNECTIONS.insert(sk as u64, connection, BPF_NOEXIST) {
+    match places::insert(sk, &connection) {
         Ok(()) => {
             count(owner.slot, lane as u8, |counters| &mut counters.adopted);
             if left {
@@ -233,5 +231,5 @@ pub(crate) fn close(connection: &mut Connection) {
 /// The socket is gone, and so is its entry.
 #[inline(always)]
 pub(crate) fn end(sk: *const u8) {
-    let _nobody_else_removes_it = CONNECTIONS.remove(sk as u64);
+    places::remove(sk);
 }

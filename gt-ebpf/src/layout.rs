@@ -14,6 +14,9 @@ static CONFIG: Config = Config {
     knows_syscall: 0,
 };
 
+#[unsafe(no_mangle)]
+static PLACE_MASK: u32 = 0;
+
 /// Reads one offset. Volatile, since the compiler would otherwise fold the initial value in.
 macro_rules! offset {
     ($field:ident) => {
@@ -50,4 +53,10 @@ pub(crate) fn reset_has_packet() -> bool {
 #[inline(always)]
 pub(crate) fn knows_syscall() -> bool {
     unsafe { core::ptr::read_volatile(&raw const CONFIG.knows_syscall) == 1 }
+}
+
+/// The number of places for connections, less one.
+#[inline(always)]
+pub(crate) fn place_mask() -> u32 {
+    unsafe { core::ptr::read_volatile(&raw const PLACE_MASK) }
 }

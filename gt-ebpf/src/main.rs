@@ -8,8 +8,9 @@
 //! - [`adopt`]: which connections are there already? (an iterator, run by the daemon)
 //!
 //! Below them: [`layout`] (offsets and settings), [`mem`] (two ways to read kernel memory), [`owner`] (whose
-//! socket is it), [`connections`] (the table), [`teardown`] (the judgement), [`counters`], [`cuts`] and
-//! [`event`] (what the daemon gets to see), [`packet`] and [`payload`] (headers and first bytes of packets).
+//! socket is it), [`connections`] (the table), [`places`] (where its entries lie), [`teardown`] (the judgement),
+//! [`counters`], [`cuts`] and [`event`] (what the daemon gets to see), [`packet`] and [`payload`] (headers and
+//! first bytes of packets).
 //! The daemon decides which programs are loaded; the others cost nothing.
 #![no_std]
 #![no_main]
@@ -27,6 +28,7 @@ mod mem;
 mod owner;
 mod packet;
 mod payload;
+mod places;
 mod read;
 mod rst_received;
 mod rst_sent;

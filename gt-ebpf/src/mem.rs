@@ -92,3 +92,12 @@ pub(crate) fn zero() -> u32 {
     unsafe { core::arch::asm!("{0} = 0", out(reg) zero) };
     zero as u32
 }
+
+/// An address as a number. The verifier allows no arithmetic on a typed pointer but addition; what it was negated to
+/// is a number to every kernel's (`check_alu_op`, kernel/bpf/verifier.c).
+#[inline(always)]
+pub(crate) fn number(address: *const u8) -> u64 {
+    let negated: u64;
+    unsafe { core::arch::asm!("{0} = -{0}", inlateout(reg) address => negated) };
+    negated.wrapping_neg()
+}

@@ -63,8 +63,7 @@ fn state_change<M: Mem>(sk: *const u8, old: u8, new: u8) {
         }
         // Only a listener's child, or a simultaneous open, comes from SYN_RECV.
         let direction = if old == SYN_RECV { Direction::Inbound } else { Direction::Outbound };
-        connections::open::<M>(sk, tcp, owner, direction, netns);
-        if connections::facts(owner.pod).interest != 1 {
+        if !connections::open::<M>(sk, tcp, owner, direction, netns) {
             return;
         }
     } else if old == SYN_SENT || old == SYN_RECV || old == CLOSE || old > LAST_ACK && old != CLOSING {

@@ -36,7 +36,11 @@ pub fn load_empty(targets: &[(Backend, Hook)]) -> Result<Vec<Empty>> {
 
 /// A program is loaded for one target and has one statistic, so each needs an object of its own.
 fn load(backend: Backend, hook: Hook, types: &Btf) -> Result<Empty> {
-    let mut ebpf = EbpfLoader::new().btf(Some(types)).map_max_entries("CONNECTIONS", 1).load(OBJECT)?;
+    let mut ebpf = EbpfLoader::new()
+        .btf(Some(types))
+        .map_max_entries("PLACES", 1)
+        .map_max_entries("CONNECTIONS", 1)
+        .load(OBJECT)?;
     let name = match backend {
         Backend::Kprobe => "empty_kprobe",
         Backend::Btf => "empty_btf",

@@ -17,7 +17,7 @@ use gt_common::{
     owner::{Owner, Slot},
 };
 
-use super::{ProbeError, chain, facts::Facts};
+use super::{ProbeError, chain, facts::Facts, places::Places};
 
 /// Maps shared by whoever assigns owners and whoever reads counts.
 pub struct Maps {
@@ -26,6 +26,7 @@ pub struct Maps {
     losses: PerCpuArray<MapData, Losses>,
     cgroups: Mutex<HashMap<MapData, u64, Owner>>,
     namespaces: Mutex<HashMap<MapData, u32, Owner>>,
+    places: Places,
     connections: Mutex<HashMap<MapData, u64, Connection>>,
     cuts: Mutex<HashMap<MapData, CutKey, u64>>,
     ports: Mutex<HashMap<MapData, u64, u32>>,
@@ -56,6 +57,7 @@ impl Maps {
             losses: take(ebpf, "LOSSES")?,
             cgroups: Mutex::new(take(ebpf, "CGROUP_OWNER")?),
             namespaces: Mutex::new(take(ebpf, "NETNS_OWNER")?),
+            places: Places::take(ebpf)?,
             connections: Mutex::new(take(ebpf, "CONNECTIONS")?),
             cuts: Mutex::new(take(ebpf, "CUTS")?),
             ports: Mutex::new(take(ebpf, "PORTS")?),
@@ -101,8 +103,8 @@ impl Maps {
 
     /// Connections in the table, with their socket's kernel address. One that ends meanwhile may be missing.
     pub fn connections(&self) -> Result<Vec<(u64, Connection)>, ProbeError> {
+        let mut found: Vec<_> = self.places.connections().collect();
         let connections = lock(&self.connections);
-        let mut found = Vec::new();
         for entry in connections.iter() {
             match entry {
                 Ok(entry) => found.push(entry),
@@ -113,24 +115,55 @@ impl Maps {
         Ok(found)
     }
 
-    /// Takes an entry out that a pass of the iterator did not see, unless it has become another connection;
-    /// counts the end that no hook told of. Whether it was taken out.
-    pub fn correct(&self, socket: u64, expected: &Connection) -> Result<bool, ProbeError> {
-        let mut connections = lock(&self.connections);
-        let current = match connections.get(&socket, 0) {
-            Ok(current) => current,
-            Err(MapError::KeyNotFound) => return Ok(false),
-            Err(error) => return Err(failed("CONNECTIONS")(error)),
-        };
-        if current.since_ns != expected.since_ns || current.seen != expected.seen {
-            return Ok(false);
+    /// Takes entries out that a pass of the iterator did not see, unless they have become other connections; counts
+    /// the ends that no hook told of. Returns how many were taken out.
+    pub fn correct(&self, unseen: &[(u64, Connection)]) -> Result<u64, ProbeError> {
+        let mut displaced = Vec::new();
+        let mut placed = Vec::new();
+        for (socket, expected) in unseen {
+            let is_same =
+                |current: &Connection| current.since_ns == expected.since_ns && current.seen == expected.seen;
+            if let Some(current) = self.places.get(*socket) {
+                if is_same(&current) {
+                    placed.push(*socket);
+                }
+            } else if let Some(current) = self.displaced(*socket)?.filter(is_same)
+                && self.remove_displaced(*socket)?
+            {
+                displaced.push(current);
+            }
         }
-        absent_is_fine(connections.remove(&socket)).map_err(failed("CONNECTIONS"))?;
+        let taken = displaced.into_iter().chain(self.places.retire(&placed));
         let mut corrections = lock(&self.corrections);
-        let correction = corrections.entry((current.slot(), current.lane)).or_default();
-        correction.left += u64::from(current.flags & LEFT == 0);
-        correction.closed += u64::from(current.flags & CLOSED == 0);
-        Ok(true)
+        let mut removed = 0;
+        for connection in taken {
+            let correction = corrections.entry((connection.slot(), connection.lane)).or_default();
+            correction.left += u64::from(connection.flags & LEFT == 0);
+            correction.closed += u64::from(connection.flags & CLOSED == 0);
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// A connection whose place another one had.
+    fn displaced(&self, socket: u64) -> Result<Option<Connection>, ProbeError> {
+        match lock(&self.connections).get(&socket, 0) {
+            Ok(connection) => Ok(Some(connection)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(failed("CONNECTIONS")(error)),
+        }
+    }
+
+    /// Takes out such a connection; whether it was there.
+    fn remove_displaced(&self, socket: u64) -> Result<bool, ProbeError> {
+        match lock(&self.connections).remove(&socket) {
+            Ok(()) => {
+                self.places.forget_displaced(socket);
+                Ok(true)
+            }
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(error) => Err(failed("CONNECTIONS")(error)),
+        }
     }
 
     /// Number of the iterator's pass that is about to run.
@@ -140,10 +173,13 @@ impl Maps {
 
     /// Prepares slots for another owner: no connection, cut or count of the last one is left.
     pub fn reset(&self, slots: &[Slot]) -> Result<(), ProbeError> {
-        for (socket, connection) in self.connections()? {
-            if slots.contains(&connection.slot()) || slots.contains(&connection.pod()) {
-                absent_is_fine(lock(&self.connections).remove(&socket)).map_err(failed("CONNECTIONS"))?;
-            }
+        let theirs =
+            |connection: &Connection| slots.contains(&connection.slot()) || slots.contains(&connection.pod());
+        let left: Vec<_> =
+            self.connections()?.into_iter().filter(|(_, c)| theirs(c)).map(|(socket, _)| socket).collect();
+        self.places.retire(&left);
+        for socket in left {
+            self.remove_displaced(socket)?;
         }
         for key in self.cuts()?.into_keys().filter(|key| slots.contains(&key.slot)) {
             absent_is_fine(lock(&self.cuts).remove(&key)).map_err(failed("CUTS"))?;

@@ -9,6 +9,7 @@ pub mod empty;
 pub mod events;
 mod facts;
 pub mod maps;
+mod places;
 pub mod self_check;
 
 use std::{
@@ -22,7 +23,7 @@ use aya::{
     programs::{BtfTracePoint, KProbe, ProgramError},
 };
 use aya_log::EbpfLogger;
-use gt_common::{config::Config, layout::KernelLayout};
+use gt_common::{config::Config, layout::KernelLayout, places::places_for};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use sha2::{Digest as _, Sha256};
 
@@ -77,6 +78,7 @@ fn remedy(map: &str) -> &'static str {
     match map {
         "CGROUP_OWNER" | "NETNS_OWNER" | "PORTS" | "PODS" | "COUNTERS" => "if it is full, raise --slots",
         "CONNECTIONS" => "if it is full, raise --connections",
+        "PLACES" => "with less memory, lower --connections",
         _ => "please report this kernel's version",
     }
 }
@@ -109,17 +111,21 @@ impl Probes {
         // Before 5.11 maps count against this limit; where it cannot be raised, loading tells.
         let _told_by_the_load = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
         let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types { cause: chain(&error) })?;
+        let places = places_for(options.connections);
+        let place_mask = places - 1;
         let log_level = if options.debug { u8::MAX } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&types))
             .override_global("LAYOUT", &options.layout, true)
             .override_global("CONFIG", &options.config, true)
+            .override_global("PLACE_MASK", &place_mask, true)
             .override_global(aya_log::LEVEL, &log_level, false)
             .map_max_entries("COUNTERS", options.slots)
             .map_max_entries("CGROUP_OWNER", options.slots.saturating_mul(4))
             .map_max_entries("NETNS_OWNER", options.slots)
             .map_max_entries("PODS", options.slots)
             .map_max_entries("PORTS", options.slots.saturating_mul(16))
+            .map_max_entries("PLACES", places)
             .map_max_entries("CONNECTIONS", options.connections)
             .verifier_log_level(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)
             .load(OBJECT)

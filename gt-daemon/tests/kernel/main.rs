@@ -18,6 +18,7 @@ mod mixups;
 mod owners;
 mod rst;
 mod scene;
+mod table;
 mod turnover;
 mod wire;
 
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));
+        cases.extend(table::cases(backend, skip.as_ref()));
         cases.extend(alarms::cases(backend, skip.as_ref()));
         cases.extend(turnover::cases(backend, skip.as_ref()));
     }

@@ -88,16 +88,13 @@ impl Tracker {
         if passes.is_empty() {
             return Ok(0);
         }
-        let mut removed = 0;
-        for (socket, connection) in self.maps.connections()? {
-            if let Some(pass) = passes.get(&connection.netns)
-                && connection.seen != pass.number
-                && connection.since_ns < pass.began_ns
-            {
-                removed += u64::from(self.maps.correct(socket, &connection)?);
-            }
-        }
-        Ok(removed)
+        let mut unseen = self.maps.connections()?;
+        unseen.retain(|(_, connection)| {
+            passes
+                .get(&connection.netns)
+                .is_some_and(|pass| connection.seen != pass.number && connection.since_ns < pass.began_ns)
+        });
+        Ok(self.maps.correct(&unseen)?)
     }
 
     fn probes(&self) -> MutexGuard<'_, Probes> {
