@@ -11,6 +11,7 @@ pub mod connection;
 pub mod counters;
 pub mod event;
 pub mod layout;
+pub mod own;
 pub mod owner;
 pub mod places;
 

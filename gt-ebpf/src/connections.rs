@@ -8,6 +8,7 @@ use aya_ebpf::{
 use gt_common::{
     connection::{ADOPTED, CLOSED, Connection, How, LEFT, Lane, PodFacts, Protocol, port_key},
     layout::ABSENT,
+    own::OWN_IN_NETWORK_ORDER,
     owner::{DEFAULT_SLOTS, Owner, Slot},
 };
 
@@ -75,35 +76,60 @@ pub(crate) enum Direction {
     Unknown,
 }
 
-/// The lane of a socket.
+/// The lane of a socket; none of a connection of gt's own.
 #[inline(always)]
-pub(crate) fn lane<M: Mem>(sk: *const u8, pod: Slot, direction: Direction) -> Lane {
-    if is_loopback::<M>(sk) {
-        return Lane::Loopback;
+pub(crate) fn lane<M: Mem>(sk: *const u8, pod: Slot, direction: Direction) -> Option<Lane> {
+    match ends::<M>(sk) {
+        Ends::Own => return None,
+        Ends::OneHost => return Some(Lane::Loopback),
+        Ends::Apart => {}
     }
-    match direction {
+    Some(match direction {
         Direction::Inbound => inbound_lane(pod, M::get::<u16>(sk, offset!(sk_num))),
         Direction::Outbound => Lane::Outbound,
         Direction::Unknown => Lane::Unknown,
-    }
+    })
 }
 
-/// Whether both ends are the same host: a loopback address, or the same address twice.
+/// What the addresses of a connection tell.
+enum Ends {
+    /// A loopback address, or the same address twice.
+    OneHost,
+    /// [`OneHost`](Self::OneHost), and one of them is [`gt_common::own::OWN_ADDRESS`].
+    Own,
+    Apart,
+}
+
 #[inline(always)]
-fn is_loopback<M: Mem>(sk: *const u8) -> bool {
+fn ends<M: Mem>(sk: *const u8) -> Ends {
     let family = M::get::<u16>(sk, offset!(sk_family));
     if family == u16::from(AF_INET6) && offset!(sk_v6_daddr) != ABSENT {
         let remote = M::get::<[u64; 2]>(sk, offset!(sk_v6_daddr));
         let local = M::get::<[u64; 2]>(sk, offset!(sk_v6_rcv_saddr));
         // ::1, and 127.0.0.0/8 mapped.
         let low = u64::from_be(remote[1]);
+        if remote[0] == 0 && low >> 24 == 0x00ff_ff7f {
+            // In memory, the four bytes of IPv4 are the last ones.
+            return one_host((remote[1] >> 32) as u32, (local[1] >> 32) as u32);
+        }
         let is_one = remote[0] == 0 && low == 1;
-        let is_mapped = remote[0] == 0 && low >> 24 == 0x00ff_ff7f;
-        return is_one || is_mapped || (remote[0] == local[0] && remote[1] == local[1]);
+        return if is_one || (remote[0] == local[0] && remote[1] == local[1]) {
+            Ends::OneHost
+        } else {
+            Ends::Apart
+        };
     }
     let remote = M::get::<u32>(sk, offset!(sk_daddr));
     let local = M::get::<u32>(sk, offset!(sk_rcv_saddr));
-    u32::from_be(remote) >> 24 == 127 || remote == local
+    if u32::from_be(remote) >> 24 == 127 || remote == local {
+        return one_host(remote, local);
+    }
+    Ends::Apart
+}
+
+#[inline(always)]
+fn one_host(remote: u32, local: u32) -> Ends {
+    if remote == OWN_IN_NETWORK_ORDER || local == OWN_IN_NETWORK_ORDER { Ends::Own } else { Ends::OneHost }
 }
 
 /// The kernel's time of the packet that is being processed (`tcp_mstamp_refresh`), in nanoseconds of
@@ -159,17 +185,17 @@ pub(crate) fn open<M: Mem>(
     direction: Direction,
     netns: u32,
 ) -> bool {
-    enter(netns);
-    let facts = facts(owner.pod);
-    let lane = lane::<M>(tcp, owner.pod, direction);
-    // Both ways to get established are answers to a packet.
-    let since_ns = packet_time::<M>(tcp);
-    let entry = entry::<M>(tcp, owner, lane, facts.protocol, 0, since_ns, netns);
     if let Some(old) = places::find(sk) {
         leave(old);
         close(old);
         places::remove(sk);
     }
+    let Some(lane) = lane::<M>(tcp, owner.pod, direction) else { return false };
+    enter(netns);
+    let facts = facts(owner.pod);
+    // Both ways to get established are answers to a packet.
+    let since_ns = packet_time::<M>(tcp);
+    let entry = entry::<M>(tcp, owner, lane, facts.protocol, 0, since_ns, netns);
     match places::insert(sk, &entry) {
         Ok(()) => count(owner.slot, lane as u8, |counters| &mut counters.opened),
         Err(_) => lost(|losses| &mut losses.table_full),
@@ -186,9 +212,8 @@ pub(crate) fn open<M: Mem>(
 pub(crate) fn adopt(sk: *const u8, owner: &Owner, direction: Direction, how: How, pass: u32, netns: u32) {
     const FULL: i64 = -7;
 
+    let Some(lane) = lane::<Probed>(sk, owner.pod, direction) else { return };
     enter(netns);
-
-    let lane = lane::<Probed>(sk, owner.pod, direction);
     let declared = facts(owner.pod).protocol;
     // What was read before is not known: only a declaration tells the protocol.
     let protocol = if declared == Protocol::Unread as u8 { Protocol::Unseen as u8 } else { declared };

@@ -1,9 +1,11 @@
 //! Headers of a received packet, read from a `struct sk_buff`.
 
+use gt_common::own::OWN_IN_NETWORK_ORDER;
+
 use crate::{
     event::{AF_INET, AF_INET6},
     layout::offset,
-    mem::{Mem, Probed},
+    mem::{Mem, Probed, get},
 };
 
 /// Byte 13 of a TCP header (RFC 9293, 3.1).
@@ -71,4 +73,13 @@ pub(crate) fn packet(skb: *const u8) -> Option<Packet> {
         source_port: u16::from_be(Probed::read::<u16>(tcp, 0)?),
         destination_port: u16::from_be(Probed::read::<u16>(tcp, 2)?),
     })
+}
+
+/// Whether the packet is one of a connection that the daemon has made inside a pod: it dials by IPv4.
+#[inline(always)]
+pub(crate) fn is_own(packet: &Packet) -> bool {
+    // RFC 791, 3.1: source, then destination.
+    packet.family == AF_INET
+        && (get::<u32>(packet.ip, 12) == OWN_IN_NETWORK_ORDER
+            || get::<u32>(packet.ip, 16) == OWN_IN_NETWORK_ORDER)
 }

@@ -145,20 +145,26 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
         return;
     }
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
+    let direction = if state == SYN_SENT { Direction::Outbound } else { Direction::Inbound };
+    let Some(lane) = connections::lane::<Probed>(sk, owner.pod, direction) else { return };
     let lane = match state {
-        LISTEN | SYN_RECV | NEW_SYN_RECV => connections::lane::<Probed>(sk, owner.pod, Direction::Inbound),
-        SYN_SENT => connections::lane::<Probed>(sk, owner.pod, Direction::Outbound),
+        LISTEN | SYN_RECV | NEW_SYN_RECV | SYN_SENT => lane,
         _ => Lane::Unknown,
     } as u8;
-    counted(owner.slot, lane, why);
     let about = About { kind: Kind::RstSent, detail: why as u8, slot: owner.slot, netns, state, lane };
     // A listener answers for connections it does not have: the packet knows whose.
     if state == LISTEN && !answers.is_null() {
-        if let Some(packet) = packet::packet(answers) {
+        let packet = packet::packet(answers);
+        if packet.as_ref().is_some_and(packet::is_own) {
+            return;
+        }
+        counted(owner.slot, lane, why);
+        if let Some(packet) = packet {
             event::on_packet(&about, &packet);
         }
         return;
     }
+    counted(owner.slot, lane, why);
     event::on_socket(&about, sk);
 }
 
@@ -180,6 +186,7 @@ fn from_packet(skb: *const u8) {
     let netns = owner::packet_netns(skb);
     let Some(owner) = owner::by_netns(netns) else { return };
     match packet::packet(skb) {
+        Some(packet) if packet::is_own(&packet) => {}
         Some(packet) => {
             let lane = connections::inbound_lane(owner.pod, packet.destination_port) as u8;
             counted(owner.slot, lane, RstSent::NoSocket);

@@ -15,6 +15,7 @@ mod input;
 mod inside;
 mod life;
 mod mixups;
+mod own;
 mod owners;
 mod rst;
 mod scene;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));
+        cases.extend(own::cases(backend, skip.as_ref()));
         cases.extend(table::cases(backend, skip.as_ref()));
         cases.extend(alarms::cases(backend, skip.as_ref()));
         cases.extend(turnover::cases(backend, skip.as_ref()));
