@@ -1,13 +1,15 @@
-//! `cargo xtask bench hooks`: what gt's hooks cost, against goals.
+//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, `hooks` the others.
 //!
-//! Owns: the order of rounds, and docs/benchmarks.md. Refuses: absolute figures in that document, which would
-//! say more about a machine than about gt; each one is a difference or a ratio of two things in one run.
+//! Owns: the order of the rounds of `hooks`. Refuses: absolute figures of hooks in [`document`], which would say more
+//! about a machine than about gt; each one is a difference or a ratio of two things in one run.
 
 mod daemon;
+mod document;
 mod figures;
 mod load;
 mod machine;
 mod programs;
+mod reading;
 mod report;
 mod stage;
 
@@ -33,6 +35,8 @@ use stage::{Side, Stage};
 pub enum Bench {
     /// Time each hook beside an empty one, and connections a second with and without gt-daemon
     Hooks(Options),
+    /// Compare gt's look at an Envoy with a process that is started in the pod to ask the same
+    Reading(reading::Options),
 }
 
 /// How the benchmark may be told to differ.
@@ -72,6 +76,7 @@ const WARM_UP: Duration = Duration::from_millis(400);
 pub fn run(what: &Bench) -> Result<()> {
     match what {
         Bench::Hooks(options) => hooks(options),
+        Bench::Reading(options) => reading::run(options),
     }
 }
 
@@ -98,9 +103,7 @@ fn hooks(options: &Options) -> Result<()> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if options.pairs >= LEAST_PAIRS {
-        let file = cargo::root().join("docs/benchmarks.md");
-        fs::write(&file, report::markdown(&results, &machine))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let file = document::write("Hooks", "hooks", &machine, &report::markdown(&results))?;
         println!("bench: written to {}", file.display());
     }
     let missed = results.missed();

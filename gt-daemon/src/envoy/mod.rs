@@ -10,7 +10,7 @@ mod catalogue;
 mod continuity;
 pub mod form;
 mod history;
-mod query;
+pub mod query;
 pub mod reader;
 pub mod sample;
 pub mod scope;

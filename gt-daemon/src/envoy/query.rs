@@ -53,6 +53,12 @@ pub(super) fn questions(form: Form, counters: bool, used_only: bool) -> Vec<Ques
     }
 }
 
+/// Path and query of each GET of a look that has nothing to learn any more.
+#[must_use]
+pub fn paths(form: Form, counters: bool) -> Vec<String> {
+    questions(form, counters, true).into_iter().map(|question| question.path).collect()
+}
+
 /// Parameters that a version of Envoy does not know are ignored by it; rows that come all the same are passed over.
 fn path(form: Form, kinds: Kinds, used_only: bool) -> String {
     let mut path = match form {

@@ -1,4 +1,4 @@
-//! Release builds of gt-daemon and of the holder of empty programs; the daemon, started.
+//! Release builds of gt-daemon and of what measures it; the daemon, started.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,11 @@ use crate::{cargo, stage::daemon::Daemon};
 pub(super) struct Binaries {
     pub(super) daemon: PathBuf,
     pub(super) empty_hooks: PathBuf,
+    pub(super) read_envoy: PathBuf,
 }
 
 impl Binaries {
-    /// Builds both.
+    /// Builds all.
     pub(super) fn build() -> Result<Self> {
         let build = [
             "build",
@@ -25,13 +26,20 @@ impl Binaries {
             "gt-daemon",
             "--example",
             "empty_hooks",
+            "--example",
+            "read_envoy",
         ];
         let status = cargo::cargo(&build).status().context("cannot start cargo: install Rust with rustup")?;
         if !status.success() {
             bail!("`cargo {}` ended with {status}: see the compiler's messages above", build.join(" "));
         }
         let release = cargo::target_dir().join("release");
-        Ok(Self { daemon: release.join("gt-daemon"), empty_hooks: release.join("examples/empty_hooks") })
+        let examples = release.join("examples");
+        Ok(Self {
+            daemon: release.join("gt-daemon"),
+            empty_hooks: examples.join("empty_hooks"),
+            read_envoy: examples.join("read_envoy"),
+        })
     }
 }
 

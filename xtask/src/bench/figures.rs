@@ -139,7 +139,7 @@ fn over(index: usize, hook: &Hook, side: Side, rounds: &[Round]) -> Option<Over>
 }
 
 /// Median, least and greatest; none of nothing.
-fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
+pub(super) fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
     values.sort_by(f64::total_cmp);
     let (least, most) = (*values.first()?, *values.last()?);
     let middle = values.len() / 2;

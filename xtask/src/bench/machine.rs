@@ -3,9 +3,10 @@
 use std::{fmt, fs, thread, time::Duration};
 
 use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
 
 /// The machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) cpu: String,
@@ -33,6 +34,16 @@ impl Machine {
             cpus: thread::available_parallelism().map_or(1, usize::from),
             idle: idle(before, after),
             other_daemons: daemons(),
+        })
+    }
+}
+
+impl Machine {
+    /// For machines.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "kernel": self.kernel, "cpu": self.cpu, "cpus": self.cpus,
+            "idle_percent": self.idle, "other_daemons": self.other_daemons,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The figures as a table, as JSON and as docs/benchmarks.md.
+//! The figures as a table, as JSON and as a section of docs/benchmarks.md.
 
 use std::{fmt::Write as _, time::SystemTime};
 
@@ -85,10 +85,7 @@ pub(super) fn json(results: &Results, machine: &Machine) -> String {
         results.pairs.iter().map(|pair| json!({ "with": pair.with, "without": pair.without })).collect();
     let value = json!({
         "time": clock::utc(SystemTime::now()),
-        "machine": {
-            "kernel": machine.kernel, "cpu": machine.cpu, "cpus": machine.cpus,
-            "idle_percent": machine.idle, "other_daemons": machine.other_daemons,
-        },
+        "machine": machine.json(),
         "hooks": hooks,
         "rate": {
             "ratio": median, "least": least, "most": most, "goal": LEAST_RATE,
@@ -100,7 +97,7 @@ pub(super) fn json(results: &Results, machine: &Machine) -> String {
 }
 
 /// For readers.
-pub(super) fn markdown(results: &Results, machine: &Machine) -> String {
+pub(super) fn markdown(results: &Results) -> String {
     let mut rows = String::new();
     for figure in &results.hooks {
         let goals = figure.goals();
@@ -127,18 +124,10 @@ pub(super) fn markdown(results: &Results, machine: &Machine) -> String {
         results.pairs.len(),
         if median < LEAST_RATE { " **missed**" } else { "" }
     );
-    let time = clock::utc(SystemTime::now());
-    let date = time.get(..10).unwrap_or(&time);
     format!(
-        "# Benchmarks
+        "Both ends of every connection and the daemon share these CPUs.
 
-Written by `cargo xtask bench hooks` on {date}. Run it again rather than edit this file.
-
-Machine: {machine}.
-
-Both ends of every connection and the daemon share these CPUs.
-
-## Cost of a hook
+### Cost of a hook
 
 Mean time of a run, by the kernel's own statistics, less that of an *empty* program attached to the same hook in
 the same run: the statistics' clock is in both. In nanoseconds; the median of the rounds, and the least and the
@@ -155,7 +144,7 @@ The load is in namespaces joined by veth: four clients and four workers open, se
 fast as they can. For the RST hooks the client ends each connection by an RST instead. Rounds take turns; programs
 on one hook run one after the other, so gt's are first in half of the rounds.
 
-## Connections a second
+### Connections a second
 
 With gt-daemon : without, in turns, each pair a ratio; the median of the pairs, and the least and the most:
 
@@ -186,9 +175,9 @@ mod tests {
     fn misses_are_marked() {
         let machine =
             Machine { kernel: "6.1".to_owned(), cpu: "x".to_owned(), cpus: 2, idle: 99.4, other_daemons: 1 };
-        let text = markdown(&results(), &machine);
+        let text = markdown(&results());
         assert!(text.contains("| 251 (250 to 252) **missed** | 250 | did not run | 120 | 9.0 |"), "{text}");
-        assert!(text.contains("kernel 6.1, 2 x x, 99 % idle before the run, 1 other"));
+        assert!(machine.to_string().contains("kernel 6.1, 2 x x, 99 % idle before the run, 1 other"));
         assert!(text.contains("\n0.980 (0.980 to 0.980 in 1 pairs), goal"));
         assert!(table(&results()).contains("goals missed:\n- state_change on t takes 251 ns"));
         let json: serde_json::Value = serde_json::from_str(&json(&results(), &machine)).unwrap();
