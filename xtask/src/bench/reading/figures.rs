@@ -85,8 +85,8 @@ impl Round {
 /// Median of the rounds, and the least and the most of them.
 pub(super) type Spread = (f64, f64, f64);
 
-/// One way to ask, over all rounds. `times` compares with a look of gt's that tells as much, in the same round: who
-/// asks with the reader, and with Envoy's part on both sides.
+/// One way to ask, over all rounds. `times` compares who asks with gt's reader, at a look of the same round that tells
+/// at least as much; `times_with_envoy` has Envoy's part on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) asker: Asker,
@@ -98,14 +98,14 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What has to reach [`LEAST_TIMES`]: by what gt replaces, the whole; with gt's own question, which is not what is
-    /// replaced, the asking.
-    pub(super) fn judged(&self) -> Option<Spread> {
-        match (self.asker, self.question) {
-            (Asker::Exec, Question::Usual) => Some(self.times_with_envoy),
-            (Asker::Exec, _) => Some(self.times),
-            (Asker::Reader | Asker::Bare, _) => None,
-        }
+    /// Whether it is what gt replaces, whose `times` have to reach [`LEAST_TIMES`].
+    pub(super) fn is_judged(&self) -> bool {
+        self.asker == Asker::Exec
+    }
+
+    /// Whether it is judged and falls short.
+    pub(super) fn is_missed(&self) -> bool {
+        self.is_judged() && self.times.0 < LEAST_TIMES
     }
 }
 
@@ -161,8 +161,10 @@ impl Results {
         let row = |asker, question| {
             let over = |value: &dyn Fn(Cost, Cost) -> f64| {
                 let of_round = |round: &Round| {
-                    let told = if question == Question::Both { Question::Both } else { Question::Gauges };
-                    Some(value(round.cost(asker, question)?, round.cost(Asker::Reader, told)?))
+                    let both = round.cost(Asker::Reader, Question::Both);
+                    let gauges = round.cost(Asker::Reader, Question::Gauges);
+                    let look = if question == Question::Both { both } else { gauges.or(both) };
+                    Some(value(round.cost(asker, question)?, look?))
                 };
                 spread(self.rounds.iter().filter_map(of_round).collect())
             };
@@ -181,12 +183,11 @@ impl Results {
     /// Each goal that was missed, in words.
     pub(super) fn missed(&self) -> Vec<String> {
         let clusters = self.clusters();
-        let times = self.rows().into_iter().filter_map(|row| {
-            let (times, ..) = row.judged().filter(|judged| judged.0 < LEAST_TIMES)?;
-            let (asker, question) = (row.asker, row.question);
-            Some(format!(
+        let times = self.rows().into_iter().filter(Row::is_missed).map(|row| {
+            let (asker, question, (times, ..)) = (row.asker, row.question, row.times);
+            format!(
                 "clusters {clusters}: {asker:?} for {question:?} costs {times:.1} times a look; at least {LEAST_TIMES} is the goal"
-            ))
+            )
         });
         let shares = self.shares.iter().filter(|share| share.sum() >= share.goal()).map(|share| {
             format!(
@@ -227,28 +228,40 @@ mod tests {
         let round = |usual| {
             Round(vec![
                 (Asker::Reader, Question::Gauges, cost(100.0, 1_000.0)),
-                (Asker::Exec, Question::Usual, cost(usual, 11_000.0)),
-                (Asker::Exec, Question::Gauges, cost(11_000.0, 1_000.0)),
+                (Asker::Exec, Question::Usual, cost(usual, 9_000.0)),
+                (Asker::Exec, Question::Gauges, cost(9_000.0, 1_000.0)),
                 (Asker::Bare, Question::Gauges, cost(500.0, 1_000.0)),
             ])
         };
         let share = |pace, sum: f64| Share { pace, looks: 9, reader: sum / 2.0, envoy: sum / 2.0 };
         let mut results = Results {
             used: true,
-            rounds: vec![round(11_000.0), round(11_000.0), round(99_000.0)],
+            rounds: vec![round(2_000.0), round(2_000.0), round(90_000.0)],
             shares: vec![share(Pace::Draining, 0.019), share(Pace::Open, 0.0019)],
         };
         let rows = results.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!(rows[0].times, (1.0, 1.0, 1.0));
-        assert_eq!(rows[1].times_with_envoy, (20.0, 20.0, 100.0));
+        assert_eq!(rows[1].times, (20.0, 20.0, 900.0));
+        assert_eq!(rows[1].times_with_envoy, (10.0, 10.0, 90.0));
         assert_eq!(results.missed(), Vec::<String>::new());
-        results.rounds = vec![round(10_000.0)];
+        results.rounds = vec![round(1_910.0)];
         results.shares = vec![share(Pace::Draining, 0.02), share(Pace::Open, 0.002)];
         let missed = results.missed();
         assert_eq!(missed.len(), 3, "{missed:?}");
-        assert!(
-            missed[0].contains("19.1 times") && missed[1].contains("draining") && missed[2].contains("open")
-        );
+        assert!(missed[0].contains("19.1 times"), "{missed:?}");
+        assert!(missed[1].contains("draining") && missed[2].contains("open"), "{missed:?}");
+    }
+
+    /// Exercises a round all of whose looks were at counters too, so that what asks for less is compared with them.
+    #[test]
+    fn looks_of_one_kind() {
+        let cost = |own| Cost { own, envoy: 0.0 };
+        let costs =
+            vec![(Asker::Reader, Question::Both, cost(100.0)), (Asker::Exec, Question::Usual, cost(3_000.0))];
+        let results = Results { used: true, rounds: vec![Round(costs)], shares: Vec::new() };
+        let rows = results.rows();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1].times, (30.0, 30.0, 30.0));
     }
 }

@@ -38,15 +38,8 @@ fn micros((median, least, most): Spread) -> String {
     format!("{median:.0} ({least:.0} to {most:.0})")
 }
 
-/// A ratio; marked when it is judged and too small.
-fn times(times: Spread, row: &Row) -> String {
-    let (median, least, most) = times;
-    let text = format!("{median:.1} ({least:.1} to {most:.1})");
-    match row.judged() {
-        Some(judged) if judged == times && median < LEAST_TIMES => format!("{text} **missed**"),
-        Some(judged) if judged == times => format!("**{text}**"),
-        _ => text,
-    }
+fn times((median, least, most): Spread) -> String {
+    format!("{median:.1} ({least:.1} to {most:.1})")
 }
 
 /// For the terminal.
@@ -101,8 +94,8 @@ pub(super) fn json(all: &[Results], machine: &Machine) -> String {
             "who": who(&row), "what": what(&row),
             "asking_us": spread(row.own), "envoy_us": spread(row.envoy),
             "times": spread(row.times), "times_with_envoy": spread(row.times_with_envoy),
-            "goal": row.judged().map(|_| LEAST_TIMES),
-            "reached": row.judged().map(|judged| judged.0 >= LEAST_TIMES),
+            "goal": row.is_judged().then_some(LEAST_TIMES),
+            "reached": row.is_judged().then_some(!row.is_missed()),
         })
     };
     let share = |share: &Share| {
@@ -137,14 +130,16 @@ pub(super) fn markdown(all: &[Results]) -> String {
         for row in results.rows() {
             let _never_fails = writeln!(
                 answers,
-                "| {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {}{} | {} | {} |",
                 results.clusters(),
                 who(&row),
                 what(&row),
                 micros(row.own),
                 micros(row.envoy),
-                times(row.times, &row),
-                times(row.times_with_envoy, &row),
+                times(row.times),
+                if row.is_missed() { " **missed**" } else { "" },
+                if row.is_judged() { LEAST_TIMES.to_string() } else { "-".to_owned() },
+                times(row.times_with_envoy),
             );
         }
         for share in &results.shares {
@@ -169,19 +164,22 @@ time, user's and system's.
 
 ### One answer
 
-In microseconds; the median of {rounds} rounds, and the least and the most of them in brackets. *Asking* is whoever
-asks, *Envoy* its main thread, which answers. A factor compares with gt's look in the same round that tells as much:
-the asking alone, and with Envoy's part on both sides. Factors in bold are judged; the goal is at least {LEAST_TIMES}.
+In microseconds; the median of {rounds} rounds, in which all ways to ask take turns, and the least and the most of them
+in brackets. *Asking* is whoever asks, *Envoy* its main thread, which answers. *Times* compares the asking with that of
+gt's look in the same round, *times with Envoy* has Envoy's part on both sides.
 
-| Clusters | Who | Asks | Asking | Envoy | Asking, times a look | With Envoy, times a look |
-|---|---|---|---|---|---|---|
+| Clusters | Who | Asks | Asking | Envoy | Times | Goal: at least | Times with Envoy |
+|---|---|---|---|---|---|---|---|
 {answers}
-*gt's look* is the daemon's reader on a runtime as the daemon's, at the pace of a drain. *`runc exec` of curl* is what a
-node does for a `kubectl exec`: runc, its helpers and curl, in a container that runs. kubectl, the API server, the kubelet,
-containerd and its shim are not in it, so the whole costs more. *curl alone* is started in the network namespace,
-without a container; nothing on a node can be had that way. *The usual poller's question* is
-`/stats?filter=downstream_rq_active|upstream_rq_active`: it is what gt replaces, so there the whole is judged. With
-gt's own question Envoy's part is the same for all, so there the asking is judged.
+*gt's look* is the daemon's reader on a runtime as the daemon's, at the pace of a drain, and compared with what asks for
+the same or less. Where Envoy's answers take so long that looks come once a second, each asks for counters too.
+*`runc exec` of curl* is what a node does for a `kubectl exec`: runc, its helpers and curl, in a container that runs.
+kubectl, the API server, the kubelet, containerd and its shim are not in it, so the whole costs more. *curl alone* is
+started in the network namespace, without a container, which nobody off the node can do. *The usual poller's question*
+is `/stats?filter=downstream_rq_active|upstream_rq_active`.
+
+Envoy's part of an answer depends on the question, not on who asks, so the goal is for the asking. The last column
+is what a read costs the node in all: there gt gains less, and by its question more than by its way to ask.
 
 ### Shares of one core
 
@@ -204,14 +202,15 @@ mod tests {
         let cost = |own, envoy| Cost { own, envoy };
         let round = Round(vec![
             (Asker::Reader, Question::Gauges, cost(100.0, 900.0)),
-            (Asker::Exec, Question::Usual, cost(9_000.0, 9_000.0)),
+            (Asker::Exec, Question::Usual, cost(1_800.0, 9_000.0)),
             (Asker::Exec, Question::Gauges, cost(2_000.0, 900.0)),
         ]);
         let share = Share { pace: Pace::Open, looks: 4, reader: 0.0012, envoy: 0.001 };
         let results = [Results { used: false, rounds: vec![round], shares: vec![share] }];
         let text = markdown(&results);
-        assert!(text.contains("| 90.0 (90.0 to 90.0) | 18.0 (18.0 to 18.0) **missed** |"), "{text}");
-        assert!(text.contains("| **20.0 (20.0 to 20.0)** | 2.9 (2.9 to 2.9) |"), "{text}");
+        assert!(text.contains("| 18.0 (18.0 to 18.0) **missed** | 20 | 10.8 (10.8 to 10.8) |"), "{text}");
+        assert!(text.contains("| 20.0 (20.0 to 20.0) | 20 | 2.9 (2.9 to 2.9) |"), "{text}");
+        assert!(text.contains("| 1.0 (1.0 to 1.0) | - | 1.0 (1.0 to 1.0) |"), "{text}");
         assert!(text.contains("| 0.120 % | 0.100 % | 0.220 % **missed** | 0.2 % |"), "{text}");
         assert!(table(&results).contains("goals missed:\n- clusters none used: Exec for Usual costs 18.0"));
         let json: Value = serde_json::from_str(&json(&results, &Machine::default())).unwrap();
