@@ -1,6 +1,5 @@
 //! Tests of what reads inside pods: namespaces of their own, and a real Envoy where there is one.
 
-mod cost;
 mod dial;
 mod envoy;
 mod hc;
@@ -26,8 +25,6 @@ fn main() -> ExitCode {
         return outcome;
     }
     let arguments = Arguments::from_args();
-    // Figures depend on the machine and on what else it does: no part of a test run.
-    let costs = if std::env::var_os("GT_COST").is_some() { cost::cases() } else { Vec::new() };
-    let cases = [dial::cases(), envoy::cases(), hc::cases(), observe::cases(), costs];
+    let cases = [dial::cases(), envoy::cases(), hc::cases(), observe::cases()];
     suite::run(&arguments, cases.into_iter().flatten()).exit_code()
 }

@@ -102,11 +102,6 @@ impl RealEnvoy {
         self.process.signal(signal)
     }
 
-    /// Microseconds of CPU time its main thread, which answers for stats, has used.
-    pub fn main_thread_us(&self) -> Result<u64> {
-        cpu_us(self.process.id())
-    }
-
     /// Sends a request that the service does not answer. It ends when the connection is dropped.
     pub fn hold(&self) -> Result<TcpStream> {
         let mut client = TcpStream::connect(self.gateway)?;
@@ -120,22 +115,10 @@ impl RealEnvoy {
         ask(self.gateway, "GET", "/", USED).map(drop)
     }
 
-    /// One to a further cluster.
-    pub fn request_of(&self, index: usize) -> Result<()> {
-        ask(self.gateway, "GET", "/", &further(index)).map(drop)
-    }
-
     /// A command to the admin server.
     pub fn command(&self, path: &str) -> Result<()> {
         ask(self.admin, "POST", path, USED).map(drop)
     }
-}
-
-/// Microseconds of CPU time the first thread of a process has used.
-pub fn cpu_us(id: u32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{id}/task/{id}/schedstat"))?;
-    let ns: u64 = text.split_whitespace().next().context("schedstat is empty")?.parse()?;
-    Ok(ns / 1000)
 }
 
 /// One request on a connection of its own; gives the whole answer.
