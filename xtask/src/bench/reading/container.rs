@@ -10,7 +10,7 @@ use std::{
     process::{self, Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Netns, run};
@@ -58,7 +58,7 @@ impl Container {
         let status = command.status().context("cannot start runc: `cargo xtask setup` installs it")?;
         if !status.success() {
             let log = fs::read_to_string(&log).unwrap_or_default();
-            anyhow::bail!("runc could not start a container ({status}); its log:\n{log}");
+            bail!("runc could not start a container ({status}); its log:\n{log}");
         }
         Ok(container)
     }

@@ -175,11 +175,11 @@ gt's look in the same round, *times with Envoy* has Envoy's part on both sides.
 the same or less. Where Envoy's answers take so long that looks come once a second, each asks for counters too.
 *`runc exec` of curl* is what a node does for a `kubectl exec`: runc, its helpers and curl, in a container that runs.
 kubectl, the API server, the kubelet, containerd and its shim are not in it, so the whole costs more. *curl alone* is
-started in the network namespace, without a container, which nobody off the node can do. *The usual poller's question*
-is `/stats?filter=downstream_rq_active|upstream_rq_active`.
+started in the network namespace, without a container, which needs root on the node. *The usual poller's question* is
+`/stats?filter=downstream_rq_active|upstream_rq_active`.
 
-Envoy's part of an answer depends on the question, not on who asks, so the goal is for the asking. The last column
-is what a read costs the node in all: there gt gains less, and by its question more than by its way to ask.
+Envoy's part of an answer depends on the question, not on who asks, so the goal is for the asking. The last column is
+the node's whole cost: where Envoy's part is most of it, a read is fewer times cheaper.
 
 ### Shares of one core
 
