@@ -19,7 +19,6 @@ use anyhow::{Context as _, Result, bail};
 use nix::unistd::geteuid;
 
 use crate::{
-    cargo,
     setup::{self, Need},
     stage::{interrupt, workdir::Workdir},
 };

@@ -5,7 +5,7 @@ use std::{fs, io, path::PathBuf, time::SystemTime};
 use anyhow::{Context as _, Result};
 
 use super::machine::Machine;
-use crate::{cargo, demo::clock};
+use crate::{cargo, stage::clock};
 
 const HEAD: &str = "# Benchmarks
 

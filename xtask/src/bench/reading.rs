@@ -27,9 +27,9 @@ use nix::{
 
 use super::{daemon::Binaries, document, machine::Machine};
 use crate::{
-    demo::{interrupt, workdir::Workdir},
     sandbox::Netns,
     setup::{self, Need},
+    stage::{interrupt, workdir::Workdir},
 };
 use container::Container;
 use figures::{ASKED, Asker, Cost, Question, Results, Round, Share, of_looks};

@@ -16,9 +16,9 @@ use nix::sys::socket;
 use serde_json::{Value, json};
 
 use crate::{
-    demo::{client, interrupt},
     sandbox::{Netns, Process},
     setup::envoy,
+    stage::{client, interrupt},
 };
 
 /// As many as a large gateway has.

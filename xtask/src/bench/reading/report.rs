@@ -9,7 +9,7 @@ use super::{
     gateway::CLUSTERS,
     reader::Pace,
 };
-use crate::{bench::machine::Machine, demo::clock};
+use crate::{bench::machine::Machine, stage::clock};
 
 fn who(row: &Row) -> &'static str {
     match row.asker {
