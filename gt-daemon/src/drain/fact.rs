@@ -4,6 +4,8 @@ use gt_common::connection::HcState;
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::hc::states::States;
+
 /// Something and when it happened. The order is that of time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timed {
@@ -19,7 +21,12 @@ pub struct Timed {
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Fact {
     /// The health sidecar changed its state; `None` for one that is not known.
-    HcState { from: Option<Hc>, to: Option<Hc> },
+    HcState {
+        from: Option<Hc>,
+        to: Option<Hc>,
+        /// What it answers the LB from then on, 200 or 503: with several states possible this may be known all the same.
+        lb_told: Option<u16>,
+    },
     /// Somebody asked for the pod's deletion.
     PodDeleted {
         /// How long its processes may take to end, in seconds.
@@ -35,7 +42,7 @@ pub enum Fact {
     TcpTeardown(End),
     /// The first RST of a connection of a user that had begun to end.
     TcpRst { connection: Option<u64>, direction: Way, in_flight: bool },
-    /// The source of pods names the pod no longer.
+    /// The source of pods names the pod no longer: noticed at this instant, up to half a second after.
     PodGone,
     /// Its last connection of a user is closed, and the pod is gone.
     Ended,
@@ -59,6 +66,45 @@ pub enum Hc {
     Fault,
 }
 
+impl Fact {
+    /// A change from one set of possible states to another.
+    #[must_use]
+    pub fn hc_change(from: States, to: States) -> Self {
+        let told = |is_up| if is_up { 200 } else { 503 };
+        let lb_told = to.shown_up().map(told);
+        Self::HcState { from: Hc::of(from.state()), to: Hc::of(to.state()), lb_told }
+    }
+
+    /// Whether this is a sign that a drain goes on: hc has left OPEN, the pod's deletion was asked for, or it is gone.
+    #[must_use]
+    pub fn is_sign(&self) -> bool {
+        match self {
+            Self::HcState { to, lb_told, .. } => to.is_some_and(|to| to != Hc::Open) || *lb_told == Some(503),
+            Self::PodDeleted { .. } | Self::PodGone => true,
+            _ => false,
+        }
+    }
+
+    /// Whether hc is back at OPEN; with the two codes alone that is 200.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(
+            self,
+            Self::HcState { to: Some(Hc::Open), .. } | Self::HcState { to: None, lb_told: Some(200), .. }
+        )
+    }
+
+    /// Whether it is a detail, without which nothing is judged better than it was.
+    #[must_use]
+    pub fn is_detail(&self) -> bool {
+        match self {
+            Self::TcpTeardown(end) => end.evidence.is_none() && end.sure,
+            Self::Connections { .. } | Self::EnvoyActiveCount { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 impl Hc {
     /// `None` for an unknown one.
     #[must_use]
@@ -71,12 +117,6 @@ impl Hc {
             HcState::Closed => Some(Self::Closed),
             HcState::Fault => Some(Self::Fault),
         }
-    }
-
-    /// Whether the LB is told 200.
-    #[must_use]
-    pub fn shows_up(self) -> bool {
-        matches!(self, Self::Open | Self::Draining)
     }
 }
 
@@ -180,8 +220,8 @@ mod tests {
             remote: None,
         };
         let facts = [
-            Fact::HcState { from: Some(Hc::Open), to: Some(Hc::Draining) },
-            Fact::HcState { from: None, to: None },
+            Fact::hc_change(States::only(HcState::Open), States::only(HcState::Draining)),
+            Fact::hc_change(States::ANY, States::ANY),
             Fact::PodDeleted { grace_seconds: 30 },
             Fact::EnvoyDrainListeners,
             Fact::EnvoyActiveCount { downstream: Some(0), upstream: None },
@@ -201,12 +241,24 @@ mod tests {
         }
         assert_eq!(
             lines[0],
-            r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"hc_state","from":"OPEN","to":"DRAINING"}"#
+            r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"hc_state","from":"OPEN","to":"DRAINING","lb_told":200}"#
         );
         assert_eq!(
             lines[4],
             r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"envoy_active_count","downstream":0,"upstream":null}"#
         );
+    }
+
+    /// Exercises what two codes leave open, so that a 503 is a sign although the state is not known, and a 200 is none.
+    #[test]
+    fn codes_alone() {
+        let ended = Fact::hc_change(States::UP, States::ENDED);
+        assert_eq!(ended, Fact::HcState { from: None, to: None, lb_told: Some(503) });
+        assert!(ended.is_sign() && !ended.is_open());
+        let back = Fact::hc_change(States::ENDED, States::UP);
+        assert!(back.is_open() && !back.is_sign());
+        let restarted = Fact::hc_change(States::ENDED, States::ANY);
+        assert!(!restarted.is_open() && !restarted.is_sign());
     }
 
     /// Exercises instants that no calendar has, so that nothing panics.

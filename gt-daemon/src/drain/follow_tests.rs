@@ -1,11 +1,20 @@
 //! Pods over their drains, told in the order of a day and in others.
 
 use gt_common::connection::HcState;
+use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    drain::verdict::Outcome,
+    correlate::{
+        cause::Cause,
+        torn::{Ending, Proof},
+    },
+    drain::{
+        fact::{Fact, Source},
+        verdict::Outcome,
+    },
     hc::{observation::Source as Mouth, states::States},
+    pods::owners::Name,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -27,6 +36,10 @@ fn view() -> View {
     }
 }
 
+fn begun(drains: &Drains) -> Option<i64> {
+    drains.begun().next().and_then(|(_, begun)| begun)
+}
+
 fn change(second: i64, from: HcState, to: HcState) -> Change {
     Change {
         at_us: second * SECOND,
@@ -40,7 +53,7 @@ fn change(second: i64, from: HcState, to: HcState) -> Change {
 
 /// A pod that is watched from the first second, whose sources answer every second from then on until `last`.
 fn watched(last: i64, view: &View) -> Drains {
-    let mut drains = Drains::default();
+    let mut drains = Drains::new(300 * SECOND);
     drains.pods(std::slice::from_ref(view), now(0));
     for second in 1..=last {
         drains.hc("u", vec![], true, now(second));
@@ -112,7 +125,7 @@ fn silence() {
 #[test]
 fn too_late() {
     let view = view();
-    let mut drains = Drains::default();
+    let mut drains = Drains::new(300 * SECOND);
     drains.pods(std::slice::from_ref(&view), now(12));
     let record = drained(&mut drains, &view).unwrap();
     assert_eq!(record.outcome(), Outcome::Inconclusive);
@@ -149,7 +162,7 @@ fn called_off() {
     let mut again = changes;
     again.push(change(20, HcState::Open, HcState::Draining));
     drains.hc("u", again, true, now(20));
-    assert_eq!(drains.begun().map(|(_, begun)| begun).collect::<Vec<_>>(), [20 * SECOND]);
+    assert_eq!(begun(&drains), Some(20 * SECOND));
 }
 
 /// Exercises a pod that is forgotten before its drain has ended, so that what is known is told and called uncertain.
@@ -161,4 +174,234 @@ fn forgotten() {
     let record = drains.pods(&[], now(11)).pop().unwrap();
     assert_eq!(record.outcome(), Outcome::Inconclusive);
     assert!(drains.pods.is_empty());
+}
+
+/// The proxy's word on an end at this second.
+fn judged(second: u64, sure: bool, proof: Option<Proof>) -> Judged {
+    Judged {
+        uid: "u".into(),
+        name: Name { namespace: "ns".to_owned(), pod: "pod".to_owned(), container: String::new() },
+        at_ns: second * 1_000_000_000,
+        ending: Ending::StreamReset,
+        proof,
+        sure,
+        again: false,
+        cause: Cause::LbFlush,
+        hc: None,
+        count: 1,
+        rst: None,
+        last_told: None,
+        torn: None,
+    }
+}
+
+fn count(record: &Record, wanted: impl Fn(&Fact) -> bool) -> usize {
+    record.facts.iter().filter(|timed| wanted(&timed.fact)).count()
+}
+
+/// Exercises deletions and ends that are there at first sight, that come later and that are told again and again, so that
+/// each is noted once, at the instant of the request and when it was seen.
+#[test]
+fn each_once() {
+    let alone = View { has_hc: false, has_envoy: false, ..view() };
+    let deleted = View { deletion: Some((20 * SECOND, 30)), ..alone.clone() };
+    let sooner = View { deletion: Some((23 * SECOND, 5)), ..alone.clone() };
+    let gone = View { gone: true, ..sooner.clone() };
+    let lives: [(&[&View], usize, i64); 4] = [
+        (&[&alone, &deleted, &deleted, &sooner, &gone, &gone], 2, 20),
+        (&[&deleted, &deleted, &gone], 2, 20),
+        (&[&gone, &gone], 1, 23),
+        (&[&alone, &View { gone: true, ..alone.clone() }], 0, 25),
+    ];
+    for (life, deletions, began) in lives {
+        let mut drains = Drains::new(300 * SECOND);
+        for view in life {
+            // Twice at one instant, too.
+            drains.pods(&[(*view).clone()], now(24));
+            drains.pods(&[(*view).clone()], now(24));
+            drains.pods(&[(*view).clone()], now(25));
+        }
+        drains.connections("u", 0, 0, now(26));
+        assert!(drains.tick(now(26)).is_empty());
+        let record = drains.tick(now(33)).pop().unwrap();
+        assert_eq!(count(&record, |fact| matches!(fact, Fact::PodDeleted { .. })), deletions, "{life:?}");
+        assert_eq!(count(&record, |fact| *fact == Fact::PodGone), 1, "{life:?}");
+        let began = if deletions == 0 { 24 } else { began };
+        assert_eq!(
+            (record.begun(), begun(&drains)),
+            (Some(began * SECOND), Some(began * SECOND)),
+            "{life:?}"
+        );
+        assert!(drains.draining().is_empty() && drains.tick(now(90)).is_empty());
+    }
+}
+
+/// Exercises a pod that is just gone, so that its drain begins there and is not called protected; and one whose source names
+/// it again, so that nothing goes on.
+#[test]
+fn gone_without_a_word() {
+    let view = View { has_hc: false, has_envoy: false, ..view() };
+    let mut drains = Drains::new(300 * SECOND);
+    drains.pods(std::slice::from_ref(&view), now(1));
+    let gone = View { gone: true, ..view.clone() };
+    drains.pods(std::slice::from_ref(&gone), now(9));
+    assert_eq!((drains.draining().len(), begun(&drains)), (1, Some(9 * SECOND)));
+    drains.pods(std::slice::from_ref(&view), now(10));
+    assert_eq!((drains.draining().len(), begun(&drains)), (0, None));
+    drains.pods(&[gone], now(20));
+    drains.connections("u", 0, 0, now(20));
+    drains.tick(now(20));
+    let record = drains.tick(now(27)).pop().unwrap();
+    assert_eq!((record.begun(), record.outcome()), (Some(20 * SECOND), Outcome::Inconclusive));
+    // Another life under the same UID.
+    drains.pods(std::slice::from_ref(&view), now(30));
+    assert_eq!(begun(&drains), None);
+    drains.pods(&[View { deletion: Some((31 * SECOND, 5)), ..view }], now(32));
+    assert_eq!(begun(&drains), Some(31 * SECOND));
+}
+
+/// Exercises connections that outlive their pod, come back after the last one, or are never seen, so that an end that was not
+/// seen is not told.
+#[test]
+fn the_last_connection() {
+    let view = View { has_hc: false, has_envoy: false, ..view() };
+    let gone = View { deletion: Some((9 * SECOND, 1)), gone: true, ..view.clone() };
+    let follow = |gone: &View, counts: &[(i64, u64)]| {
+        let mut drains = Drains::new(30 * SECOND);
+        drains.pods(std::slice::from_ref(&view), now(1));
+        drains.connections("u", 0, 0, now(8));
+        drains.pods(std::slice::from_ref(gone), now(10));
+        let mut records = Vec::new();
+        for (second, count) in counts {
+            drains.connections("u", *count, 0, now(*second));
+            records.extend(drains.tick(now(*second)));
+        }
+        records.extend((40..60).flat_map(|second| drains.tick(now(second))));
+        assert_eq!(records.len(), 1);
+        let ended = records[0].facts.iter().find(|timed| timed.fact == Fact::Ended);
+        (records[0].outcome(), ended.map(|timed| timed.ts / SECOND))
+    };
+    assert_eq!(follow(&gone, &[(10, 1), (20, 0), (27, 0)]), (Outcome::Protected, Some(20)));
+    assert_eq!(follow(&gone, &[(10, 0), (12, 1), (14, 0), (21, 0)]), (Outcome::Protected, Some(14)));
+    assert_eq!(follow(&gone, &[(10, 1), (20, 1), (30, 1)]), (Outcome::Inconclusive, None));
+    assert_eq!(follow(&gone, &[]), (Outcome::Inconclusive, None));
+    // In the host's network, where no socket is known to be its.
+    let nowhere = View { attributed: false, ..gone };
+    assert_eq!(follow(&nowhere, &[]), (Outcome::Inconclusive, None));
+}
+
+/// Exercises a drain that begins anew just after it was called off, so that each has its own ends.
+#[test]
+fn two_in_a_row() {
+    let view = View { has_hc: true, has_envoy: false, ..view() };
+    let mut drains = watched(9, &view);
+    let changes = vec![
+        change(10, HcState::Open, HcState::Draining),
+        change(12, HcState::Draining, HcState::Open),
+        change(14, HcState::Open, HcState::Draining),
+        change(20, HcState::Draining, HcState::Open),
+    ];
+    let mut records = Vec::new();
+    for second in 10..30_u32 {
+        let known =
+            changes.iter().filter(|change| change.at_us <= i64::from(second) * SECOND).cloned().collect();
+        drains.hc("u", known, true, now(second.into()));
+        if second == 15 {
+            drains.judged(&judged(15, true, Some(Proof::L7)), now(15));
+        }
+        records.extend(drains.tick(now(second.into())));
+    }
+    // The first call-off did not stand when it was to be told: the drain went on.
+    assert_eq!(records.len(), 1);
+    assert_eq!((records[0].begun(), records[0].outcome()), (Some(10 * SECOND), Outcome::Broken));
+}
+
+/// Exercises a beginning that is told late, so that the silence before it was known counts all the same.
+#[test]
+fn told_late() {
+    let view = view();
+    let mut drains = watched(2, &view);
+    for second in [2, 12] {
+        drains.hc("u", vec![], true, now(second));
+        drains.envoy("u", (Some(0), Some(0)), None, now(second));
+    }
+    let gone = View { deletion: Some((3 * SECOND, 30)), gone: true, ..view };
+    drains.pods(&[gone], now(13));
+    drains.connections("u", 1, 0, now(13));
+    drains.connections("u", 0, 0, now(14));
+    drains.tick(now(14));
+    let record = drains.tick(now(21)).pop().unwrap();
+    let is_gap = |source| move |fact: &Fact| matches!(fact, Fact::Gap { source: of, length_us: 9_000_000, .. } if *of == source);
+    assert_eq!((count(&record, is_gap(Source::Hc)), count(&record, is_gap(Source::Envoy))), (1, 1));
+}
+
+/// Exercises losses without end, so that they are a gap now and then.
+#[test]
+fn lasting_losses() {
+    let view = view();
+    let mut drains = watched(9, &view);
+    drains.pods(&[View { deletion: Some((9 * SECOND, 30)), ..view }], now(9));
+    for step in 0..1_000_u32 {
+        let at = Moment { utc_us: 10 * SECOND + i64::from(step) * 10_000, ..now(10) };
+        drains.lost("the ring was full", at);
+    }
+    let record = drains.pods(&[], now(21)).pop().unwrap();
+    assert_eq!(count(&record, |fact| matches!(fact, Fact::Gap { source: Source::Kernel, .. })), 10);
+}
+
+proptest! {
+    /// Exercises what is learned of a drain in any order, so that the verdict and its evidence are the same.
+    #[test]
+    fn order_does_not_matter(
+        order in Just((0..9_usize).collect::<Vec<_>>()).prop_shuffle(),
+        sure in any::<bool>(),
+        proof in prop_oneof![Just(None), Just(Some(Proof::Possible)), Just(Some(Proof::L7))],
+    ) {
+        let sure = match proof {
+            Some(proof) => proof != Proof::Possible,
+            None => sure,
+        };
+        let told = |order: &[usize]| {
+            let view = View { has_envoy: false, ..view() };
+            let mut drains = Drains::new(300 * SECOND);
+            drains.pods(std::slice::from_ref(&view), now(1));
+            for second in 1..10 {
+                drains.hc("u", vec![], true, now(second));
+            }
+            let changes = [
+                change(11, HcState::Open, HcState::Draining),
+                change(13, HcState::Draining, HcState::Closing),
+                change(15, HcState::Closing, HcState::Closed),
+            ];
+            let mut known = Vec::new();
+            for step in order {
+                match step {
+                    0 => _ = drains.pods(&[View { deletion: Some((10 * SECOND, 30)), ..view.clone() }], now(16)),
+                    1..=3 => {
+                        known.push(changes[step - 1].clone());
+                        known.sort_by_key(|change: &Change| change.at_us);
+                        drains.hc("u", known.clone(), true, now(16));
+                    }
+                    4 => drains.judged(&judged(14, sure, proof), now(16)),
+                    5 => drains.judged(&judged(12, true, None), now(16)),
+                    6 => drains.judged(&judged(9, true, Some(Proof::L7)), now(16)),
+                    7 => drains.connections("u", 1, 0, now(16)),
+                    _ => _ = drains.tick(now(16)),
+                }
+            }
+            drains.pods(&[View { deletion: Some((10 * SECOND, 30)), gone: true, ..view }], now(17));
+            drains.connections("u", 0, 0, now(17));
+            drains.tick(now(17));
+            drains.tick(now(24)).pop()
+        };
+        let in_order: Vec<_> = (0..9).collect();
+        let (one, other) = (told(&in_order).unwrap(), told(&order).unwrap());
+        prop_assert_eq!(&one, &other);
+        let expected = match proof {
+            Some(Proof::L7) => Outcome::Broken,
+            _ if sure => Outcome::Protected,
+            _ => Outcome::Inconclusive,
+        };
+        prop_assert_eq!(one.outcome(), expected);
+    }
 }

@@ -18,9 +18,12 @@ pub(super) fn of(outcome: Outcome, picture: &Picture<'_>, counts: &Counts) -> Ve
             some(counts.uncertain, "connection that ended", "connections that ended")
         ));
     }
-    for (_, source, length_us, why) in &picture.gaps {
-        let during = if *length_us > 0 { format!(" for {}", seconds(*length_us)) } else { String::new() };
-        reasons.push(format!("{} not seen{during}: {why}", what(*source)));
+    reasons.extend(gaps(picture));
+    if !picture.announced {
+        reasons.push(
+            "the pod was gone before its health sidecar or a deletion told that it would end: what was cut before is not told"
+                .to_owned(),
+        );
     }
     if picture.ended.is_none() {
         reasons.push("the drain has not ended, or its end was not recorded".to_owned());
@@ -56,6 +59,23 @@ fn protected(picture: &Picture<'_>, counts: &Counts) -> String {
         }
     }
     text
+}
+
+/// What was not seen, each cause once.
+fn gaps(picture: &Picture<'_>) -> Vec<String> {
+    let mut causes: Vec<(Source, &str, i64, u64)> = Vec::new();
+    for (_, source, length_us, why) in &picture.gaps {
+        match causes.iter_mut().find(|(of, cause, ..)| of == source && cause == why) {
+            Some((_, _, sum, times)) => (*sum, *times) = (sum.saturating_add(*length_us), *times + 1),
+            None => causes.push((*source, why, *length_us, 1)),
+        }
+    }
+    let told = |(source, why, length_us, times): (Source, &str, i64, u64)| {
+        let during = if length_us > 0 { format!(" for {}", seconds(length_us)) } else { String::new() };
+        let often = if times > 1 { format!(", {times} times") } else { String::new() };
+        format!("{} not seen{during}{often}: {why}", what(source))
+    };
+    causes.into_iter().map(told).collect()
 }
 
 /// The cuts of one cause.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    fact::{End, Fact, Hc, Source, Timed},
+    fact::{End, Fact, Source, Timed},
     reasons,
 };
 
@@ -64,6 +64,8 @@ pub struct Counts {
 #[derive(Debug)]
 pub(super) struct Picture<'a> {
     pub(super) begun: i64,
+    /// Whether hc or a deletion told of the end; else the pod was just gone, and what was before is not the drain's.
+    pub(super) announced: bool,
     pub(super) ended: Option<i64>,
     /// When the LB was first told 503.
     pub(super) turned: Option<i64>,
@@ -84,6 +86,9 @@ impl<'a> Picture<'a> {
         let begun = begin(facts)?;
         let mut picture = Self {
             begun,
+            announced: facts
+                .iter()
+                .any(|timed| timed.ts == begun && timed.fact.is_sign() && timed.fact != Fact::PodGone),
             ended: None,
             turned: None,
             deadline: None,
@@ -95,7 +100,7 @@ impl<'a> Picture<'a> {
         let mut ends: BTreeMap<u64, (i64, &End)> = BTreeMap::new();
         for Timed { ts, fact } in facts {
             match fact {
-                Fact::HcState { to: Some(to), .. } if !to.shows_up() && picture.turned.is_none() => {
+                Fact::HcState { lb_told: Some(503), .. } if picture.turned.is_none() => {
                     picture.turned = Some(*ts);
                 }
                 Fact::PodDeleted { grace_seconds } => {
@@ -133,17 +138,9 @@ fn weight(end: &End) -> (bool, bool) {
     (end.is_cut(), end.sure)
 }
 
-/// The first sign: hc leaves OPEN, or the deletion is asked for, or the LB is told 503.
-fn begin(facts: &[Timed]) -> Option<i64> {
-    facts
-        .iter()
-        .filter(|timed| match &timed.fact {
-            Fact::HcState { to: Some(to), .. } => *to != Hc::Open,
-            Fact::PodDeleted { .. } => true,
-            _ => false,
-        })
-        .map(|timed| timed.ts)
-        .min()
+/// The first sign of a drain: hc leaves OPEN or tells the LB 503, the deletion is asked for, or the pod is gone.
+pub(super) fn begin(facts: &[Timed]) -> Option<i64> {
+    facts.iter().filter(|timed| timed.fact.is_sign()).map(|timed| timed.ts).min()
 }
 
 /// Since when nothing has been in flight, at the end of what is known.
@@ -178,7 +175,7 @@ pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
     }
     let outcome = if counts.cuts > 0 {
         Outcome::Broken
-    } else if counts.uncertain > 0 || counts.gaps > 0 || picture.ended.is_none() {
+    } else if counts.uncertain > 0 || counts.gaps > 0 || picture.ended.is_none() || !picture.announced {
         Outcome::Inconclusive
     } else {
         Outcome::Protected

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::drain::fact::Hc;
 
 const SECOND: i64 = 1_000_000;
 
@@ -11,7 +12,8 @@ fn at(second: i64, fact: Fact) -> Timed {
 }
 
 fn hc(second: i64, from: Hc, to: Hc) -> Timed {
-    at(second, Fact::HcState { from: Some(from), to: Some(to) })
+    let lb_told = if matches!(to, Hc::Open | Hc::Draining) { 200 } else { 503 };
+    at(second, Fact::HcState { from: Some(from), to: Some(to), lb_told: Some(lb_told) })
 }
 
 fn active(second: i64, count: u64) -> Timed {
@@ -129,6 +131,14 @@ fn inconclusive() {
     assert_eq!(outcome(&with(&[end(5, 3, None, "client_abort", false)])), Outcome::Protected);
 }
 
+/// Exercises many gaps of one cause, so that they are one reason.
+#[test]
+fn gaps_of_one_cause() {
+    let told = verdict(&with(&[gap(5), gap(6), gap(7)])).unwrap();
+    assert_eq!(told.counts.gaps, 3);
+    assert_eq!(told.reasons, ["some ends of connections were not seen, 3 times: the ring was full"]);
+}
+
 /// Exercises a connection that is judged twice, so that the better word counts, whichever comes first.
 #[test]
 fn the_better_word_counts() {
@@ -145,6 +155,12 @@ fn beginnings() {
     assert_eq!(begun(&[hc(3, Hc::Open, Hc::Closing), deleted(5)]), Some(3));
     assert_eq!(begun(&[hc(3, Hc::Draining, Hc::Open), active(4, 1)]), None);
     assert_eq!(verdict(&[active(4, 1)]), None);
+    // A pod that is just gone: what was before is not seen, so it is not protected.
+    let gone = [at(7, Fact::PodGone), at(8, Fact::Ended)];
+    assert_eq!((begun(&gone), outcome(&gone)), (Some(7), Outcome::Inconclusive));
+    assert!(verdict(&gone).unwrap().reasons[0].contains("gone before its health sidecar"));
+    let cut = [gone[0].clone(), end(7, 3, Some("socket"), "killed", true), gone[1].clone()];
+    assert_eq!(outcome(&cut), Outcome::Broken);
     // A cut before the drain is not its.
     assert_eq!(outcome(&with(&[end(-1, 3, Some("l7"), "client_abort", true)])), Outcome::Protected);
 }
@@ -187,7 +203,7 @@ proptest! {
         let cut = picture.ends.iter().any(|(_, end)| end.is_cut() && !end.is_clients());
         prop_assert_eq!(told.outcome == Outcome::Broken, cut);
         if told.outcome == Outcome::Protected {
-            prop_assert!(picture.ended.is_some() && picture.gaps.is_empty());
+            prop_assert!(picture.ended.is_some() && picture.gaps.is_empty() && picture.announced);
             prop_assert!(picture.ends.iter().all(|(_, end)| end.sure || end.is_clients()));
         }
         prop_assert!(!told.reasons.is_empty());
@@ -203,8 +219,14 @@ proptest! {
         if before.outcome == Outcome::Protected || facts.is_empty() {
             return Ok(());
         }
+        let begun = begin(&facts);
         let dropped = facts.remove(drop.index(facts.len()));
-        let is_evidence = matches!(dropped.fact, Fact::EnvoyActiveCount { .. } | Fact::Connections { .. } | Fact::Ended | Fact::PodGone);
+        // Without its first sign a drain is another one.
+        let is_evidence = match dropped.fact {
+            Fact::EnvoyActiveCount { .. } | Fact::Connections { .. } | Fact::Ended => true,
+            Fact::PodGone => begun != Some(dropped.ts),
+            _ => false,
+        };
         if is_evidence && let Some(after) = verdict(&facts) {
             prop_assert!(after.outcome != Outcome::Protected);
         }
