@@ -49,6 +49,8 @@ pub struct RunOptions {
     pub pods: PodOptions,
     #[command(flatten)]
     pub readers: ReaderOptions,
+    #[command(flatten)]
+    pub drains: DrainOptions,
     /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).
     #[arg(long, default_value = "10m", value_parser = duration, env = "GT_RETAIN")]
     pub retain: Duration,
@@ -154,8 +156,22 @@ impl ReaderOptions {
             envoy_containers: named(&self.envoy_containers),
             envoy_endpoints: envoy.endpoints.clone(),
         };
-        observe::Settings { signs, hc, envoy }
+        observe::Settings { signs, hc, envoy, ..observe::Settings::default() }
     }
+}
+
+/// Where drains that are over are kept.
+#[derive(Debug, Args)]
+pub struct DrainOptions {
+    /// How many drains that are over are kept in memory.
+    #[arg(long, default_value = "100", env = "GT_DRAINS", value_parser = number)]
+    pub drains: usize,
+    /// Write each drain that is over to a directory of its own below this one.
+    #[arg(long, value_name = "DIR", env = "GT_RECORD")]
+    pub record: Option<PathBuf>,
+    /// How many of these directories are kept: the oldest are removed.
+    #[arg(long, default_value = "200", env = "GT_RECORD_KEEP", value_parser = number)]
+    pub record_keep: usize,
 }
 
 #[derive(Debug, Args)]
@@ -212,6 +228,12 @@ fn namespace(text: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     Err(format!("{text:?} is no name of a namespace; give it as `kubectl get namespaces` shows it"))
+}
+
+/// How many things are kept: one at least, and not so many that a directory of them cannot be read.
+fn number(text: &str) -> Result<usize, String> {
+    let kept = text.parse().ok().filter(|number| (1..=100_000).contains(number));
+    kept.ok_or_else(|| format!("{text:?} is no number from 1 to 100000"))
 }
 
 /// A number of seconds, or a number with one of the units s, m, h.

@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 use crate::{
     cli::RunOptions,
     correlate::Joins,
+    drain::{ledger::Ledger, store::Store, writer::Writer},
     http::{self, Views},
     kernel::{
         cgroup::{Cgroups, Mode},
@@ -32,7 +33,7 @@ use crate::{
         support::KernelSupport,
     },
     metrics::{Health, Traffic, registry},
-    observe::{Feed, Kernel, Observer, Parts},
+    observe::{self, Feed, Kernel, Observer, Parts},
     pods::{
         Class,
         netns::Netns,
@@ -136,6 +137,8 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     refuse_obstacles(&support, options.kernel.attach)?;
     let cgroups = Cgroups::probe(&options.kernel.cgroup_root)?;
     let sleeper = Sleeper::new().context("cannot open the file that wakes the thread of pods")?;
+    let ledger = Arc::new(Ledger::new(options.drains.drains));
+    let writer = writer(options, &ledger)?;
     let source = options.pods.order().open(runtime, sleeper.waker())?;
     let host_netns = Netns::host(Path::new("/proc")).context(HOST_NETNS)?;
 
@@ -173,14 +176,28 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
         kernel: Arc::clone(&maps) as Arc<dyn Kernel>,
         joins: Arc::new(Mutex::new(Joins::new(support.hz))),
         board: Arc::default(),
+        ledger: Arc::clone(&ledger),
+        writer,
         hz: support.hz,
     };
+    // Before the pod is forgotten, so that the verdict is there for a scrape.
+    let settings = observe::Settings { patience: options.retain / 2, ..options.readers.settings() };
     let (board, joins) = (Arc::clone(&parts.board), Arc::clone(&parts.joins));
-    let (observer, feed) = Observer::new(options.readers.settings(), parts)
+    let (observer, feed) = Observer::new(settings, parts)
         .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;
     let traffic = Traffic { owners: Arc::clone(&owners), maps, joins, sees_no_socket };
-    let registry = registry(traffic, board, Arc::clone(&health));
+    let registry = registry(traffic, board, ledger, Arc::clone(&health));
     Ok(Started { tracker, sleeper, events, messages, registry, health, owners, observer, feed })
+}
+
+/// What writes records of drains to files, when that is wanted.
+fn writer(options: &RunOptions, ledger: &Ledger) -> anyhow::Result<Option<Writer>> {
+    let Some(dir) = &options.drains.record else { return Ok(None) };
+    let store = Store::open(dir.clone(), options.drains.record_keep)?;
+    let writer = Writer::start(store, ledger.unwritten_count()).context(
+        "cannot start the thread that writes records; is the process limit of this machine reached?",
+    )?;
+    Ok(Some(writer))
 }
 
 /// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.

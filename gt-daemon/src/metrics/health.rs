@@ -17,6 +17,7 @@ use prometheus_client::{
 
 use super::inside;
 use crate::{
+    drain::ledger::Ledger,
     kernel::plan::{Backend, Question},
     observe::Board,
     probes::maps::Maps,
@@ -136,11 +137,12 @@ impl Health {
 pub(super) struct Collected {
     pub(super) health: Arc<Health>,
     pub(super) board: Arc<Board>,
+    pub(super) ledger: Arc<Ledger>,
 }
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let Self { health, board } = self;
+        let Self { health, board, ledger } = self;
         let losses = health.maps.losses().map_err(|error| {
             tracing::error!(%error, "cannot read the kernel side's losses");
             std::fmt::Error
@@ -162,6 +164,7 @@ impl Collector for Collected {
         .into_iter()
         .chain(health.missed_runs().map(|missed| ("skipped_run", missed)))
         .chain(board.lost())
+        .chain([("record", ledger.unwritten())])
         {
             ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
         }

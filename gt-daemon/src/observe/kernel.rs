@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use gt_common::{
-    connection::{CutKey, HcState},
+    connection::{CutKey, HcState, Lane},
+    counters::Losses,
     owner::Slot,
 };
 
@@ -14,8 +15,11 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// All cuts and RSTs during requests in flight, by what they are counted by.
     fn cuts(&self) -> Result<BTreeMap<CutKey, u64>, ProbeError>;
 
-    /// How many events of connections were lost, or never came to be, on the way here.
-    fn lost(&self) -> Result<u64, ProbeError>;
+    /// What was lost of connections, or never came to be, on the way here.
+    fn losses(&self) -> Result<Losses, ProbeError>;
+
+    /// Connections of users that these slots have: established, and closing.
+    fn users(&self, slots: &[Slot]) -> Result<(u64, u64), ProbeError>;
 
     /// The state of a pod's health sidecar, which teardowns keep from then on.
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError>;
@@ -26,9 +30,20 @@ impl Kernel for Maps {
         self.cuts()
     }
 
-    fn lost(&self) -> Result<u64, ProbeError> {
-        let losses = self.losses()?;
-        Ok(losses.ring_full + losses.kernel_read + losses.table_full + losses.unjudged)
+    fn losses(&self) -> Result<Losses, ProbeError> {
+        self.losses()
+    }
+
+    fn users(&self, slots: &[Slot]) -> Result<(u64, u64), ProbeError> {
+        let (mut active, mut closing) = (0, 0);
+        for slot in slots {
+            let counters = self.counters(*slot)?;
+            for (_, data) in Lane::ALL.iter().zip(&counters.lanes).filter(|(lane, _)| **lane == Lane::Data) {
+                active += (data.opened + data.adopted).saturating_sub(data.left);
+                closing += data.left.saturating_sub(data.closed);
+            }
+        }
+        Ok((active, closing))
     }
 
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {

@@ -4,15 +4,18 @@
 //! readers going ([`readers`]), and their pace by what they say ([`current`]); a source that does not answer is told of
 //! once ([`faults`]). Kernel events come by a [`feed`]; everything goes to the join
 //! ([`correlate`](crate::correlate)), which says when a pod's readers must hurry. The kernel programs are told the state of
-//! each sidecar ([`kernel`]), the views see the [`board`].
+//! each sidecar ([`kernel`]), the views see the [`board`]. All of it goes to the drains of pods too ([`drains`]), with what the
+//! kernel has [lost](losses).
 //!
 //! Owns: the life of readers. Refuses: to judge, and to wait for any pod.
 
 pub mod board;
 mod current;
+mod drains;
 mod faults;
 pub mod feed;
 pub mod kernel;
+mod losses;
 mod pod;
 mod readers;
 pub mod task;

@@ -16,6 +16,7 @@ use crate::{
     clock::Moment,
     envoy::{reader::Report, sample::Sample},
     hc::{
+        merge::Change,
         observation::{HcObservation, Source, What},
         record::Record,
         states::States,
@@ -178,6 +179,11 @@ impl PodState {
             }
         }
         self.hurry(now);
+    }
+
+    /// All that is known of its hc by now.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        self.record.changes()
     }
 
     /// Something happened that hc and Envoy can explain.

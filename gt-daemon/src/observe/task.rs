@@ -15,12 +15,14 @@ use tokio::{
 use tracing::{debug, error};
 
 use super::{
-    board::Board, feed::Feed, kernel::Kernel, pod::PodState, readers::Makings, tell::tell, wanted::Signs,
+    board::Board, drains::Watch, feed::Feed, kernel::Kernel, losses::Lost, pod::PodState, readers::Makings,
+    tell::tell, wanted::Signs,
 };
 use crate::{
     clock::Moment,
     correlate::{Joined, Joins},
     dial::Dialler,
+    drain::{ledger::Ledger, writer::Writer},
     envoy::reader::{self as envoy, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
     pods::owners::{Name, Owners, Published},
@@ -47,6 +49,8 @@ pub struct Settings {
     pub hc: hc::Settings,
     /// The endpoints are those of each pod.
     pub envoy: envoy::Settings,
+    /// How long after a pod is gone its last connections are waited for, before its drain is judged without their end.
+    pub patience: Duration,
 }
 
 /// What the observer works on.
@@ -56,6 +60,9 @@ pub struct Parts {
     pub kernel: Arc<dyn Kernel>,
     pub joins: Arc<Mutex<Joins>>,
     pub board: Arc<Board>,
+    pub ledger: Arc<Ledger>,
+    /// Where records of drains go, when they are kept in files.
+    pub writer: Option<Writer>,
     /// Jiffies in a second, to tell times in the log.
     pub hz: u32,
 }
@@ -74,8 +81,8 @@ pub struct Observer {
     /// The number of the pods that are followed now.
     generation: u64,
     ticks: u64,
-    /// Events lost so far; `None` when that cannot be read.
-    lost: Option<u64>,
+    lost: Lost,
+    drains: Watch,
 }
 
 impl Observer {
@@ -94,6 +101,7 @@ impl Observer {
             envoy_said: envoy_sender,
         };
         let changes = parts.owners.changes();
+        let drains = Watch::new(settings.patience, Arc::clone(&parts.ledger), parts.writer.clone());
         let observer = Self {
             parts,
             signs: settings.signs,
@@ -105,7 +113,8 @@ impl Observer {
             pods: BTreeMap::new(),
             generation: 0,
             ticks: 0,
-            lost: None,
+            lost: Lost::default(),
+            drains,
         };
         Ok((observer, feed))
     }
@@ -154,6 +163,7 @@ impl Observer {
         }
         let joined = joined(&published, &self.pods);
         self.joins().pods(&joined);
+        self.drains.follow(&joined, &self.pods, now);
     }
 
     fn next(&mut self, next: &Next) {
@@ -180,27 +190,27 @@ impl Observer {
     fn judge(&mut self) {
         let now = Moment::now();
         let judged = self.joins().tick(now);
-        judged.iter().for_each(|judged| tell(judged, self.parts.hz));
+        for judged in &judged {
+            tell(judged, self.parts.hz);
+            self.drains.judged(judged, now);
+        }
     }
 
     /// What was not seen to end may be the one that a proxy has counted: until it is calm again nothing is exact.
     fn look_for_losses(&mut self) {
-        let lost = self
-            .parts
-            .kernel
-            .lost()
-            .map(|lost| lost + self.parts.board.events_lost.load(Ordering::Relaxed))
-            .ok();
-        if lost != self.lost {
-            self.lost = lost;
-            self.joins().doubt(Moment::now());
-        }
+        let losses = self.parts.kernel.losses().ok();
+        let unheard = self.parts.board.events_lost.load(Ordering::Relaxed);
+        let Some(lost) = self.lost.look(losses, unheard) else { return };
+        let now = Moment::now();
+        self.joins().doubt(now);
+        lost.into_iter().for_each(|what| self.drains.lost(what, now));
     }
 
     fn hc(&mut self, said: &HcObservation) {
         let now = Moment::now();
         let Some(state) = self.pods.get_mut(&said.uid) else { return };
         state.hc_said(said, now);
+        self.drains.hc(state, said, now);
         // The kernel first: whoever sees a state may count on it that cuts bear it.
         self.tell_kernel(now);
         if let Some(state) = self.pods.get(&said.uid) {
@@ -217,6 +227,7 @@ impl Observer {
         let now = Moment::now();
         let Some(state) = self.pods.get_mut(&report.uid) else { return };
         state.envoy_said(report, now);
+        self.drains.envoy(report);
         show(&self.parts.board, state, now);
         self.joins().envoy(report);
     }
@@ -232,6 +243,8 @@ impl Observer {
             self.read_cuts();
         }
         self.judge();
+        self.count_users(now);
+        self.drains.tick(now);
         let wanting = self.joins().wants(now);
         self.alarm(wanting);
     }
@@ -285,6 +298,14 @@ impl Observer {
             }
         };
         self.joins().kernel_cuts(&cuts);
+    }
+
+    /// How many users are connected to the pods that drain.
+    fn count_users(&mut self, now: Moment) {
+        let Some(_slots_stay_whose_they_are) = self.parts.owners.try_reader() else { return };
+        if *self.changes.borrow() == self.generation {
+            self.drains.count(&*self.parts.kernel, now);
+        }
     }
 
     fn joins(&self) -> MutexGuard<'_, Joins> {

@@ -11,11 +11,13 @@ use std::{
 use anyhow::{Result, ensure};
 use gt_common::{
     connection::{CutKey, Evidence, HcState, How, Lane, Phase, Protocol},
+    counters::Losses,
     owner::Slot,
 };
 use gt_daemon::{
     clock::monotonic_ns,
     correlate::Joins,
+    drain::ledger::Ledger,
     observe::{
         Board, Feed, Kernel, Observer, Parts, Settings, Signs,
         board::{HcShown, Shown},
@@ -66,8 +68,12 @@ impl Kernel for Told {
         Ok(BTreeMap::new())
     }
 
-    fn lost(&self) -> Result<u64, ProbeError> {
-        Ok(0)
+    fn losses(&self) -> Result<Losses, ProbeError> {
+        Ok(Losses::default())
+    }
+
+    fn users(&self, _slots: &[Slot]) -> Result<(u64, u64), ProbeError> {
+        Ok((0, 0))
     }
 
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {
@@ -93,7 +99,7 @@ impl Drop for Observing {
 
 fn settings() -> Settings {
     let signs = Signs { hc_container: Some("hc".to_owned()), hc_port: 18_180, ..Signs::default() };
-    Settings { signs, ..Settings::default() }
+    Settings { signs, patience: Duration::from_secs(60), ..Settings::default() }
 }
 
 fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
@@ -103,6 +109,8 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
         kernel: Arc::clone(&told) as Arc<dyn Kernel>,
         joins: Arc::new(Mutex::new(Joins::new(250))),
         board: Arc::default(),
+        ledger: Arc::new(Ledger::new(10)),
+        writer: None,
         hz: 250,
     };
     let (observer, feed) = Observer::new(settings(), parts.clone())?;

@@ -1,0 +1,139 @@
+//! Drains of the watched pods: whatever is learned of a pod is given to them, and what is over is told.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use gt_common::owner::Slot;
+use tracing::{debug, info};
+
+use super::{kernel::Kernel, pod::PodState};
+use crate::{
+    clock::{Moment, utc_us},
+    correlate::{Joined, judged::Judged},
+    drain::{
+        fact::stamp,
+        follow::{Drains, View},
+        intervals::Intervals,
+        ledger::Ledger,
+        record::Record,
+        writer::Writer,
+    },
+    envoy::reader::Report,
+    hc::observation::{HcObservation, Source, What},
+};
+
+/// The observer's end of drains.
+#[derive(Debug)]
+pub(super) struct Watch {
+    drains: Drains,
+    slots: BTreeMap<Arc<str>, Vec<Slot>>,
+    ledger: Arc<Ledger>,
+    writer: Option<Writer>,
+}
+
+impl Watch {
+    pub(super) fn new(patience: Duration, ledger: Arc<Ledger>, writer: Option<Writer>) -> Self {
+        let patience = i64::try_from(patience.as_micros()).unwrap_or(i64::MAX);
+        Self { drains: Drains::new(patience), slots: BTreeMap::new(), ledger, writer }
+    }
+
+    /// Brings drains in step with the watched pods.
+    pub(super) fn follow(&mut self, joined: &[Joined], pods: &BTreeMap<Arc<str>, PodState>, now: Moment) {
+        let views: Vec<_> =
+            joined.iter().filter_map(|joined| Some(view(joined, pods.get(&joined.uid)?))).collect();
+        let slots = |joined: &Joined| joined.slots.iter().map(|(slot, _)| *slot).collect();
+        self.slots = joined.iter().map(|joined| (Arc::clone(&joined.uid), slots(joined))).collect();
+        let over = self.drains.pods(&views, now);
+        self.over(over);
+        self.ledger.watched(self.drains.begun());
+    }
+
+    /// hc said something, which its pod has taken in.
+    pub(super) fn hc(&mut self, pod: &PodState, said: &HcObservation, now: Moment) {
+        let HcObservation { uid, observation } = said;
+        let answered = observation.source != Source::Log && observation.what != What::Silent;
+        self.drains.hc(uid, pod.changes(), answered, now);
+    }
+
+    /// Somebody looked at a proxy.
+    pub(super) fn envoy(&mut self, report: &Report) {
+        if let Ok(sample) = &report.outcome {
+            let gauges = sample.gauges.values;
+            let active = (gauges.downstream_rq_active, gauges.upstream_rq_active);
+            self.drains.envoy(&report.uid, active, sample.drains(), sample.gauges.ended);
+        }
+    }
+
+    pub(super) fn judged(&mut self, judged: &Judged, now: Moment) {
+        self.drains.judged(judged, now);
+    }
+
+    /// Something of the kernel's was lost.
+    pub(super) fn lost(&mut self, why: &str, now: Moment) {
+        self.drains.lost(why, now);
+    }
+
+    /// Counts connections of users of pods that drain. While this runs, slots must stay with those that are followed.
+    pub(super) fn count(&mut self, kernel: &dyn Kernel, now: Moment) {
+        for uid in self.drains.draining() {
+            let Some(slots) = self.slots.get(&uid).filter(|slots| !slots.is_empty()) else { continue };
+            match kernel.users(slots) {
+                Ok((active, closing)) => self.drains.connections(&uid, active, closing, now),
+                // A scrape meets the same error, and tells it.
+                Err(error) => debug!(%error, "connections of a pod that drains are not counted now"),
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn tick(&mut self, now: Moment) {
+        let over = self.drains.tick(now);
+        self.over(over);
+        self.ledger.watched(self.drains.begun());
+    }
+
+    fn over(&mut self, records: Vec<Record>) {
+        for record in records.into_iter().map(Arc::new) {
+            tell(&record);
+            self.ledger.over(&record);
+            if let Some(writer) = &self.writer {
+                writer.push(&record);
+            }
+        }
+    }
+}
+
+fn view(joined: &Joined, state: &PodState) -> View {
+    let pod = &state.followed.pod;
+    let grace = |grace: Duration| i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+    View {
+        uid: Arc::clone(&joined.uid),
+        namespace: pod.namespace.clone(),
+        pod: pod.name.clone(),
+        deletion: pod.deletion.map(|deletion| (utc_us(deletion.requested()), grace(deletion.grace))),
+        gone: state.followed.gone,
+        attributed: !joined.slots.is_empty(),
+        has_hc: joined.has_hc,
+        has_envoy: joined.has_envoy,
+    }
+}
+
+/// One line for each drain.
+fn tell(record: &Record) {
+    let (pod, namespace, uid) = (&record.pod, &record.namespace, &record.uid);
+    let verdict = record.outcome().word();
+    let began = record.begun().map(stamp);
+    let reasons = record.verdict.reasons.join("; ");
+    let Intervals { drain_to_active_zero, active_zero_to_lb_down, lb_down_to_first_rst } = record.intervals;
+    info!(
+        pod,
+        namespace,
+        uid,
+        verdict,
+        began,
+        drain_to_active_zero,
+        active_zero_to_lb_down,
+        lb_down_to_first_rst,
+        reasons,
+        "drain over"
+    );
+}
