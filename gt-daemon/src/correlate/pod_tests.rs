@@ -5,7 +5,10 @@ use gt_common::connection::{Evidence, HcState, How};
 use super::*;
 use crate::correlate::cause::Cause;
 use crate::{
-    correlate::proxy::tests::{look, torn},
+    correlate::{
+        cause::Cause,
+        proxy::tests::{look, torn},
+    },
     hc::observation::Source,
 };
 
