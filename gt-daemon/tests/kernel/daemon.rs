@@ -276,7 +276,10 @@ impl Shared {
         let file = directory.path().join("pods.toml");
         fs::write(&file, "")?;
         let pods = format!("static:{}", file.display());
-        let mut all = vec!["--pods", &pods, "--attach", backend.name(), "--retain", "0"];
+        let mut all = vec!["--pods", &pods, "--attach", backend.name()];
+        if !arguments.contains(&"--retain") {
+            all.extend_from_slice(&["--retain", "0"]);
+        }
         all.extend_from_slice(arguments);
         let daemon = Daemon::start(&all)?;
         Ok(Self { daemon, file, entries: Mutex::default(), _directory: directory })

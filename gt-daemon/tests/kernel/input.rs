@@ -23,6 +23,7 @@ pub fn cases(skip: Option<&String>) -> Vec<Case> {
         case("malformed_pods_file", malformed_pods_file),
         case("no_kubelet", no_kubelet),
         case("unknown_values", unknown_values),
+        case("no_directory_for_records", no_directory_for_records),
     ]
 }
 
@@ -56,6 +57,15 @@ fn no_root() -> Result<()> {
         .gid(65534)
         .output()?;
     refused(&output, 1, &["CAP_BPF", "CAP_PERFMON", "root"])
+}
+
+/// A directory for records that cannot be made, since a file is in the way.
+fn no_directory_for_records() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("file");
+    fs::write(&file, "")?;
+    let output = daemon().arg("--record").arg(file.join("records")).output()?;
+    refused(&output, 1, &["file/records", "Not a directory", "--record"])
 }
 
 /// The kernel's types are hidden from the daemon by an empty file system over their directory.

@@ -18,11 +18,11 @@ use crate::{
     scene::{Family, Scene},
 };
 
-const HC: u16 = 18_180;
+pub const HC: u16 = 18_180;
 const ENVOY: u16 = 15_000;
 
 /// What a port of the pod says at each question.
-type Says = Arc<Mutex<String>>;
+pub type Says = Arc<Mutex<String>>;
 
 pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
     let name = |test: &str| format!("{}::inside::{test}", backend.name());
@@ -34,7 +34,7 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
 }
 
 /// Serves on a port of the pod's loopback.
-fn serve(netns: &Netns, port: u16, says: &Says) -> Result<()> {
+pub fn serve(netns: &Netns, port: u16, says: &Says) -> Result<()> {
     let listener = netns.enter(|| TcpListener::bind(("127.0.0.1", port)))??;
     let says = Arc::clone(says);
     thread::spawn(move || {
@@ -54,11 +54,11 @@ fn serve(netns: &Netns, port: u16, says: &Says) -> Result<()> {
     Ok(())
 }
 
-fn say(says: &Says, body: String) {
+pub fn say(says: &Says, body: String) {
     *says.lock().unwrap_or_else(PoisonError::into_inner) = body;
 }
 
-fn state(name: &str) -> String {
+pub fn state(name: &str) -> String {
     format!(r#"{{"state":"{name}","since":null,"active":null,"reason":null}}"#)
 }
 

@@ -11,6 +11,7 @@ mod containerd;
 mod conversation;
 mod conversations;
 mod daemon;
+mod drains;
 mod input;
 mod inside;
 mod life;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
     let unfit = daemon::unfit();
     cases.extend(input::cases(unfit.as_ref()));
     cases.extend(cgroups::cases(unfit.as_ref()));
+    cases.push(drains::disk(unfit.as_ref()));
     cases.extend(containerd::cases(unfit.as_ref()));
     for backend in Backend::ALL {
         let skip = unfit.clone().or_else(|| backend.unavailable());
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         cases.extend(owners::cases(backend, skip.as_ref()));
         cases.extend(life::cases(backend, skip.as_ref()));
         cases.extend(inside::cases(backend, skip.as_ref()));
+        cases.extend(drains::cases(backend, skip.as_ref()));
         cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));
