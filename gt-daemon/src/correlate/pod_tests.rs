@@ -3,7 +3,6 @@
 use gt_common::connection::{Evidence, HcState, How};
 
 use super::*;
-use crate::correlate::cause::Cause;
 use crate::{
     correlate::{
         cause::Cause,
