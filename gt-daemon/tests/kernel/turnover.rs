@@ -61,9 +61,11 @@ fn turnover(backend: Backend) -> Result<()> {
     let mut made = BTreeMap::new();
     let began = Instant::now();
     let mut second = 0;
-    while second < seconds || pods.iter().any(|pod| !pod.is_right(&last)) {
+    // On a machine that is slow beyond measure fewer pods come; those that do are accounted for.
+    let longest = Duration::from_secs(4 * seconds);
+    while second < seconds && began.elapsed() < longest || pods.iter().any(|pod| !pod.is_right(&last)) {
         ensure!(
-            began.elapsed() < Duration::from_secs(4 * seconds + 60),
+            began.elapsed() < longest + Duration::from_secs(60),
             "{} pods are not accounted for, such as {:?}, which has {:?}\n{}",
             pods.iter().filter(|pod| !pod.is_right(&last)).count(),
             pods.iter().find(|pod| !pod.is_right(&last)).map(|pod| &pod.name),
