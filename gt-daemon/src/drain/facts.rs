@@ -48,8 +48,8 @@ impl Facts {
             }
         }
         while self.all.first().is_some_and(|first| first.ts < before || self.all.len() > most) {
-            let gave_way = self.all.pop_first().filter(|first| first.ts >= before);
-            self.forgotten = gave_way.map(|first| first.ts).max(self.forgotten);
+            let gave_way = self.all.pop_first().map(|first| first.ts);
+            self.forgotten = gave_way.max(self.forgotten);
         }
     }
 
@@ -72,7 +72,7 @@ impl Facts {
             gap(format!("{} facts found no room", self.lost));
         }
         if self.forgotten.is_some_and(|until| until >= begun) {
-            gap("too much happened before it was known that the pod drains".to_owned());
+            gap("they were forgotten before it was known that the pod drains".to_owned());
         }
         // What was in flight at the beginning was told when it changed last.
         let is_count = |timed: &&Timed| matches!(timed.fact, Fact::EnvoyActiveCount { .. });
@@ -141,7 +141,7 @@ mod tests {
         assert!(facts.list(0, [], 50_000).last().is_some_and(is_gap));
     }
 
-    /// Exercises facts that give way before a drain is known, so that their loss is a gap when they were the drain's.
+    /// Exercises facts that give way, by number or by age, before a drain is known, so that their loss is a gap when they were the drain's.
     #[test]
     fn too_many_before() {
         let mut facts = Facts::default();
@@ -153,6 +153,9 @@ mod tests {
         assert_eq!((facts.all.len(), facts.details.len(), facts.forgotten), (50, 50, Some(49)));
         assert!(facts.list(49, [], 200).last().is_some_and(is_gap));
         assert!(!facts.list(50, [], 200).iter().any(is_gap));
+        // Told so late that they are too old.
+        facts.trim(300, 50);
+        assert!(facts.list(99, [], 400).last().is_some_and(is_gap));
     }
 
     /// Exercises a proxy whose number of requests has not changed for long, so that it stands at the drain's beginning.

@@ -92,7 +92,7 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
             let told = turned.map_or(String::new(), |turned| {
                 let held =
                     held(picture, turned).map_or(String::new(), |held| format!(" with {held} in flight"));
-                format!(": it was told 503{held} {} before", seconds(first - turned))
+                format!(", the first {} after it was told 503{held}", seconds(first - turned))
             });
             format!("the load balancer cut {requests}{told}")
         }

@@ -96,7 +96,7 @@ fn broken() {
     assert_eq!(told.outcome, Outcome::Broken);
     assert_eq!(
         told.reasons[0],
-        "the load balancer cut 1 request: it was told 503 with 0 in flight 2.0 s before"
+        "the load balancer cut 1 request, the first 2.0 s after it was told 503 with 0 in flight"
     );
     let killed =
         with(&[end(30, 3, Some("socket"), "killed", true), end(30, 4, Some("socket"), "killed", true)]);
