@@ -1,6 +1,7 @@
 //! Tests of what reads inside pods: namespaces of their own, and a real Envoy where there is one.
 
 mod dial;
+mod drains;
 mod envoy;
 mod hc;
 mod observe;
@@ -25,6 +26,6 @@ fn main() -> ExitCode {
         return outcome;
     }
     let arguments = Arguments::from_args();
-    let cases = [dial::cases(), envoy::cases(), hc::cases(), observe::cases()];
+    let cases = [dial::cases(), drains::cases(), envoy::cases(), hc::cases(), observe::cases()];
     suite::run(&arguments, cases.into_iter().flatten()).exit_code()
 }

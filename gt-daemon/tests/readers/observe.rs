@@ -55,10 +55,10 @@ pub fn cases() -> Vec<Case> {
 
 /// What the kernel programs were told.
 #[derive(Debug, Default)]
-struct Told(Mutex<BTreeMap<Slot, HcState>>);
+pub struct Told(Mutex<BTreeMap<Slot, HcState>>);
 
 impl Told {
-    fn of(&self, slot: Slot) -> Option<HcState> {
+    pub fn of(&self, slot: Slot) -> Option<HcState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&slot).copied()
     }
 }
@@ -83,11 +83,12 @@ impl Kernel for Told {
 }
 
 /// A running observer.
-struct Observing {
+pub struct Observing {
     owners: Arc<Owners>,
-    board: Arc<Board>,
-    told: Arc<Told>,
-    feed: Feed,
+    pub board: Arc<Board>,
+    pub ledger: Arc<Ledger>,
+    pub told: Arc<Told>,
+    pub feed: Feed,
     task: JoinHandle<()>,
 }
 
@@ -118,13 +119,13 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
 }
 
 impl Observing {
-    fn start() -> Result<Self> {
+    pub fn start() -> Result<Self> {
         let (observer, feed, parts, told) = observer()?;
         let task = tokio::spawn(observer.run());
-        Ok(Self { owners: parts.owners, board: parts.board, told, feed, task })
+        Ok(Self { owners: parts.owners, board: parts.board, ledger: parts.ledger, told, feed, task })
     }
 
-    fn publish(&self, pods: &[&Arc<Followed>]) {
+    pub fn publish(&self, pods: &[&Arc<Followed>]) {
         let owner = |followed: &&Arc<Followed>| Owner {
             slot: followed.slot,
             name: Name {
@@ -142,7 +143,7 @@ impl Observing {
         });
     }
 
-    fn shown(&self, pod: &str) -> Option<Shown> {
+    pub fn shown(&self, pod: &str) -> Option<Shown> {
         self.board.pods().into_iter().find(|shown| shown.pod == pod)
     }
 
@@ -151,7 +152,7 @@ impl Observing {
     }
 
     /// Waits until something is so.
-    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
+    pub async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
         let begun = Instant::now();
         while !is_so(self) {
             ensure!(begun.elapsed() < Duration::from_secs(10), "{what}: {:?}", self.board.pods());
@@ -161,11 +162,11 @@ impl Observing {
     }
 }
 
-fn own_namespace() -> Result<Option<Arc<File>>> {
+pub fn own_namespace() -> Result<Option<Arc<File>>> {
     Ok(Some(Arc::new(File::open("/proc/self/ns/net")?)))
 }
 
-fn pod(name: &str, hc: Option<SocketAddr>, envoy: Option<SocketAddr>) -> Pod {
+pub fn pod(name: &str, hc: Option<SocketAddr>, envoy: Option<SocketAddr>) -> Pod {
     let port = |address: Option<SocketAddr>| address.map(|address| address.port());
     Pod {
         namespace: "test".to_owned(),
@@ -177,16 +178,16 @@ fn pod(name: &str, hc: Option<SocketAddr>, envoy: Option<SocketAddr>) -> Pod {
     }
 }
 
-fn followed(slot: Slot, pod: Pod, netns: Option<Arc<File>>) -> Arc<Followed> {
+pub fn followed(slot: Slot, pod: Pod, netns: Option<Arc<File>>) -> Arc<Followed> {
     let uid = pod.uid.as_str().into();
     Arc::new(Followed { uid, slot, pod: Arc::new(pod), netns, host_network: false, gone: false })
 }
 
-fn state(state: &str) -> Answer {
+pub fn state(state: &str) -> Answer {
     Answer::Body(format!(r#"{{"state":"{state}","since":null,"active":null,"reason":null}}"#))
 }
 
-fn gauges(downstream: u64, upstream: u64) -> Answer {
+pub fn gauges(downstream: u64, upstream: u64) -> Answer {
     Answer::Body(format!(
         "http.in.downstream_rq_active: {downstream}\ncluster.a.upstream_rq_active: {upstream}\n"
     ))
@@ -258,7 +259,7 @@ fn an_event_asks_at_once() -> Result<()> {
 }
 
 /// A cut of a connection of users.
-fn teardown(slot: Slot) -> Observed {
+pub fn teardown(slot: Slot) -> Observed {
     let now = monotonic_ns();
     Observed {
         time_ns: now,
