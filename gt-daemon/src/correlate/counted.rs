@@ -135,6 +135,12 @@ impl Knows {
                     all.push(CutLabels { ending, cause, hc, proof: Proof::L7 });
                 }
             }
+            all.extend(self.hc_labels().into_iter().map(|hc| CutLabels {
+                ending: Ending::StreamReset,
+                cause: Cause::Proxy,
+                hc,
+                proof: Proof::L7,
+            }));
         }
         all
     }

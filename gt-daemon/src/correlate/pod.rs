@@ -9,7 +9,7 @@ use std::{
 use gt_common::connection::{Evidence, HcState, Phase, Protocol};
 
 use super::{
-    cause::cause,
+    cause::{Cause, cause},
     counted::ResetLabels,
     judged::{Judged, Past, hc_label},
     proxy::{Proxy, Said, Settled},
@@ -229,9 +229,8 @@ impl Pod {
         }
         let (from_ns, until_ns) = settled.window_ns;
         let states = self.states_between(from_ns, until_ns, now);
-        let mut only_told = |ending, count| {
-            let hc = hc_label(self.has_hc, states);
-            let cause = cause(ending, false, states);
+        let hc = hc_label(self.has_hc, states);
+        let mut only_told = |ending, cause, count| {
             judged.push(Judged {
                 uid: Arc::clone(&self.uid),
                 name: self.name.clone(),
@@ -249,12 +248,15 @@ impl Pod {
             });
         };
         if settled.streams > 0 {
-            only_told(Ending::StreamReset, settled.streams);
+            only_told(Ending::StreamReset, cause(Ending::StreamReset, false, states), settled.streams);
+        }
+        if settled.own > 0 {
+            only_told(Ending::StreamReset, Cause::Proxy, settled.own);
         }
         let unseen = settled.unseen.saturating_sub(self.lost);
         self.lost = self.lost.saturating_sub(settled.unseen);
         if unseen > 0 {
-            only_told(Ending::Unseen, unseen);
+            only_told(Ending::Unseen, cause(Ending::Unseen, false, states), unseen);
             self.unseen += unseen;
         }
     }

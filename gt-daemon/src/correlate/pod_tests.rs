@@ -5,7 +5,6 @@ use gt_common::connection::{Evidence, HcState, How};
 use super::*;
 use crate::{
     correlate::{
-        cause::Cause,
         proxy::tests::{look, torn},
     },
     hc::observation::Source,
@@ -222,6 +221,28 @@ fn reset_streams() {
     let judged = pod.advance(at(5012), u64::MAX);
     assert_eq!((judged.len(), judged[0].ending, judged[0].count), (1, Ending::StreamReset, 3));
     assert_eq!((judged[0].cause, judged[0].hc), (Cause::LbFlush, Some(HcState::Closing)));
+}
+
+/// Exercises answers that the proxy broke off because the service behind it did, while the LB was told 200, so that neither
+/// the client nor the LB is blamed; and one stream among them that the client gave up.
+#[test]
+fn broken_off_answers() {
+    let mut pod = with_proxy(true, 4);
+    pod.hc(&since(HcState::Draining, 3000, 3100));
+    for ms in [5000, 5010] {
+        let mut sample = look(ms, 10, 0, 3);
+        if let Some(counters) = &mut sample.counters {
+            counters.values.downstream_rq_tx_reset = Some(2);
+        }
+        pod.answered(&sample, at(ms + 1));
+    }
+    pod.hc(&since(HcState::Draining, 3000, 5012));
+    let judged = pod.advance(at(5012), u64::MAX);
+    let found: Vec<_> = judged.iter().map(|one| (one.ending, one.cause, one.count)).collect();
+    assert_eq!(
+        found,
+        [(Ending::StreamReset, Cause::ClientAbort, 1), (Ending::StreamReset, Cause::Proxy, 2)]
+    );
 }
 
 /// Exercises a cut that the proxy counts and whose event was lost, so that it is counted once.

@@ -1,7 +1,8 @@
 //! What the proxy's counters say of connections that ended. Pure: looks and teardowns in, a word on each teardown out.
 //!
 //! Envoy counts a connection that ends with a request in flight (`downstream_cx_destroy_{remote,local}_active_rq`), then
-//! each of its requests (`downstream_rq_rx_reset`), and last the connection itself (`downstream_cx_destroy`, in the
+//! each of its requests (`downstream_rq_rx_reset`, where those that Envoy resets itself are counted too, after
+//! `downstream_rq_tx_reset`), and last the connection itself (`downstream_cx_destroy`, in the
 //! destructor of its connection manager). So at a look where as many connections are destroyed as the kernel saw end,
 //! what they cut has been counted; and if the next look finds the counts of cuts unchanged, none was missed because the
 //! rows of one answer are read one after the other. Then, and only then, the word is exact: so many were cut, and the
@@ -49,6 +50,8 @@ pub struct Settled {
     pub unseen: u64,
     /// Requests that were cut and whose connection lived on, or was cut with more than one.
     pub streams: u64,
+    /// Requests whose answer the proxy broke off itself, mostly because the service behind it did.
+    pub own: u64,
     /// The cuts happened between these instants, `CLOCK_MONOTONIC` nanoseconds.
     pub window_ns: (u64, u64),
 }
@@ -81,7 +84,10 @@ struct Point {
 struct Cuts {
     remote: u64,
     local: u64,
+    /// Reset by whomever: Envoy's own resets are among them.
     requests: u64,
+    /// Reset by Envoy.
+    own: u64,
 }
 
 impl Cuts {
@@ -90,11 +96,15 @@ impl Cuts {
             remote: self.remote.saturating_sub(earlier.remote),
             local: self.local.saturating_sub(earlier.local),
             requests: self.requests.saturating_sub(earlier.requests),
+            own: self.own.saturating_sub(earlier.own),
         }
     }
 
-    fn streams(self) -> u64 {
-        self.requests.saturating_sub(self.remote.saturating_add(self.local))
+    /// Requests beyond one for each connection with a cut: those that the peer reset, and those that Envoy did.
+    fn streams(self) -> (u64, u64) {
+        let all = self.requests.saturating_sub(self.remote.saturating_add(self.local));
+        let own = self.own.min(all);
+        (all - own, own)
     }
 }
 
@@ -107,6 +117,7 @@ impl Point {
             remote: values.downstream_cx_destroy_remote_active_rq?,
             local: values.downstream_cx_destroy_local_active_rq?,
             requests: values.downstream_rq_rx_reset?,
+            own: values.downstream_rq_tx_reset.unwrap_or(0),
         };
         Some(Self {
             epoch: sample.epoch,
@@ -293,13 +304,17 @@ impl Proxy {
         torn.sort_by_key(|torn| (torn.rank, torn.at_ns));
         let cuts = point.cuts.since(base.point.cuts);
         let (said, unseen) = share(cuts, torn, rest);
+        let (streams, own) = cuts.streams();
         Some(Settled {
             said,
             unseen,
-            streams: cuts.streams(),
+            streams,
+            own,
             window_ns: (self.unnoticed_ns.max(base.point.begun_ns), point.ended_ns),
         })
-        .filter(|settled| !settled.said.is_empty() || settled.unseen > 0 || settled.streams > 0)
+        .filter(|settled| {
+            !settled.said.is_empty() || settled.unseen > 0 || settled.streams > 0 || settled.own > 0
+        })
     }
 }
 
