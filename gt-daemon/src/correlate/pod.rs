@@ -45,6 +45,16 @@ const MOST_GAUGES: usize = 64;
 /// How old its last answer may be to say anything about its death.
 const GAUGE_AGE_NS: u64 = 10_000_000_000;
 
+/// An answer of the proxy.
+#[derive(Clone, Copy, Debug)]
+struct Gauge {
+    at_ns: u64,
+    /// Requests in flight.
+    active: u64,
+    /// When its counters had last been read by then.
+    counted_ns: u64,
+}
+
 /// A teardown that waits.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -74,7 +84,9 @@ pub struct Pod {
     answered_ns: u64,
     failed_ns: u64,
     /// Requests in flight, and when that was told.
-    gauges: VecDeque<(u64, u64)>,
+    gauges: VecDeque<Gauge>,
+    /// When its counters were last read.
+    counted_ns: u64,
     held: VecDeque<Held>,
     past: HashMap<Id, Past>,
     order: VecDeque<Id>,
@@ -100,6 +112,7 @@ impl Pod {
             answered_ns: 0,
             failed_ns: 0,
             gauges: VecDeque::new(),
+            counted_ns: 0,
             held: VecDeque::new(),
             past: HashMap::new(),
             order: VecDeque::new(),
@@ -162,8 +175,15 @@ impl Pod {
 
     pub(super) fn answered(&mut self, sample: &Sample, at: Moment) {
         self.answered_ns = self.answered_ns.max(at.monotonic_ns);
+        if let Some(counters) = sample.counters {
+            self.counted_ns = counters.begun.monotonic_ns;
+        }
         if let Some(active) = sample.gauges.values.downstream_rq_active {
-            self.gauges.push_back((sample.gauges.begun.monotonic_ns, active));
+            self.gauges.push_back(Gauge {
+                at_ns: sample.gauges.begun.monotonic_ns,
+                active,
+                counted_ns: self.counted_ns,
+            });
             if self.gauges.len() > MOST_GAUGES {
                 self.gauges.pop_front();
             }
@@ -370,8 +390,8 @@ impl Pod {
         let mut dying: Vec<_> =
             self.held.iter().map(|held| &held.torn).filter(|torn| torn.known.exiting).collect();
         let Some(first) = dying.iter().map(|torn| torn.at_ns).min() else { return Told::default() };
-        let last = self.gauges.iter().rev().find(|(at_ns, _)| *at_ns <= first);
-        let Some((at_ns, active)) = last.copied() else { return Told::default() };
+        let last = self.gauges.iter().rev().find(|gauge| gauge.at_ns <= first);
+        let Some(Gauge { at_ns, active, counted_ns }) = last.copied() else { return Told::default() };
         let age = first.saturating_sub(at_ns);
         if age > GAUGE_AGE_NS || now_ns < first {
             return Told::default();
@@ -379,7 +399,8 @@ impl Pod {
         dying.sort_by_key(|torn| (torn.rank(), torn.at_ns));
         let shares =
             dying.iter().take(usize::try_from(active).unwrap_or(usize::MAX)).map(|torn| torn.id).collect();
-        Told { active: Some((active, age)), shares, hz: self.hz }
+        let counted_age_ns = first.saturating_sub(counted_ns.min(at_ns));
+        Told { active: Some((active, age)), counted_age_ns, shares, hz: self.hz }
     }
 }
 
@@ -388,6 +409,8 @@ impl Pod {
 struct Told {
     /// Requests in flight, and the age of that, nanoseconds.
     active: Option<(u64, u64)>,
+    /// The age of what it had counted by then: a stream that was reset since is neither in flight nor counted.
+    counted_age_ns: u64,
     /// The connections they were most likely on.
     shares: Vec<Id>,
     /// Jiffies in a second.
@@ -396,9 +419,9 @@ struct Told {
 
 impl Told {
     /// Whether nothing was in flight when the proxy was last asked, and a connection that ended with it has brought nothing
-    /// since.
+    /// since its counters were last read.
     fn nothing_since(&self, torn: &Torn) -> bool {
-        let Some((0, age_ns)) = self.active else { return false };
+        let Some((0, _)) = self.active else { return false };
         let read_ago_ns = torn.known.since_read.map(|jiffies| {
             // A jiffy may have begun just before it is counted.
             u64::from(jiffies.saturating_sub(1)).saturating_mul(1_000_000_000) / u64::from(self.hz.max(1))
@@ -406,7 +429,7 @@ impl Told {
         let is_untouched = !torn.known.adopted && torn.known.received == 0;
         torn.known.exiting
             && torn.known.unread == 0
-            && (is_untouched || read_ago_ns.is_some_and(|ago| ago > age_ns))
+            && (is_untouched || read_ago_ns.is_some_and(|ago| ago > self.counted_age_ns))
     }
 }
 

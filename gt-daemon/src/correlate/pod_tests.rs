@@ -294,3 +294,27 @@ fn certainty() {
     let judged = pod.advance(at(7031), u64::MAX);
     assert_eq!(judged.iter().map(|one| one.sure).collect::<Vec<_>>(), [true, false, false]);
 }
+
+/// Exercises a stream that the LB resets between the last look at the counters and one at gauges only, which finds nothing
+/// in flight, before the process ends: nobody has counted it, so nothing is certain.
+#[test]
+fn a_stream_that_nobody_counted() {
+    let mut pod = with_proxy(false, 1);
+    let gauges = look(4300, 0, 0, 0);
+    let mut gauges = Sample { counters: None, ..gauges };
+    gauges.gauges.values.downstream_rq_active = Some(0);
+    pod.answered(&gauges, at(4301));
+    let dies = |socket, since_read| {
+        let mut torn = killed(socket, 4500, Phase::Unknown, Evidence::None);
+        torn.known.protocol = Protocol::Http2;
+        torn.known.received = 100;
+        torn.known.since_read = Some(since_read);
+        torn
+    };
+    // In jiffies of 4 ms: the RST_STREAM came at 4200, and nothing since 3000.
+    pod.torn(dies(1, 75));
+    pod.torn(dies(2, 375));
+    pod.failed(at(4510));
+    let judged = pod.advance(at(4511), u64::MAX);
+    assert_eq!(judged.iter().map(|one| one.sure).collect::<Vec<_>>(), [false, true]);
+}
