@@ -209,7 +209,11 @@ impl Pod {
     /// All events of the kernel up to `until_ns` are here: judges what can be judged.
     pub(super) fn advance(&mut self, now: Moment, until_ns: u64) -> Vec<Judged> {
         let mut judged = Vec::new();
-        for settled in self.proxy.decide(until_ns) {
+        let mut told = self.proxy.decide(until_ns);
+        if self.failed_ns > self.answered_ns {
+            told.extend(self.proxy.last_words());
+        }
+        for settled in told {
             self.settled(settled, now, &mut judged);
         }
         let now_ns = now.monotonic_ns;

@@ -295,6 +295,26 @@ fn certainty() {
     assert_eq!(judged.iter().map(|one| one.sure).collect::<Vec<_>>(), [true, false, false]);
 }
 
+/// Exercises streams that a look finds reset, and a proxy that ends before another one, or is another one by then, so that
+/// they are told all the same, and once.
+#[test]
+fn last_words() {
+    for restarts in [false, true] {
+        let mut pod = with_proxy(false, 1);
+        pod.answered(&look(5000, 10, 0, 2), at(5001));
+        assert!(pod.advance(at(5002), u64::MAX).is_empty());
+        if restarts {
+            pod.answered(&Sample { epoch: 1, ..look(5500, 0, 0, 0) }, at(5501));
+        } else {
+            pod.failed(at(5501));
+        }
+        let judged = pod.advance(at(5502), u64::MAX);
+        let found: Vec<_> = judged.iter().map(|one| (one.ending, one.count)).collect();
+        assert_eq!(found, [(Ending::StreamReset, 2)], "{restarts}");
+        assert!(pod.advance(at(5600), u64::MAX).is_empty());
+    }
+}
+
 /// Exercises a stream that the LB resets between the last look at the counters and one at gauges only, which finds nothing
 /// in flight, before the process ends: nobody has counted it, so nothing is certain.
 #[test]

@@ -202,15 +202,15 @@ impl Proxy {
     pub fn decide(&mut self, until_ns: u64) -> Vec<Settled> {
         let mut settled = Vec::new();
         while let Some(point) = self.looks.pop_front_if(|point| point.ended_ns <= until_ns) {
-            settled.extend(self.judge(point).filter(|settled| *settled != Settled::default()));
+            match self.base {
+                Some(base) if base.point.epoch == point.epoch => settled.extend(self.judge(base, point)),
+                _ => settled.append(&mut self.begin(point)),
+            }
         }
         settled
     }
 
-    fn judge(&mut self, point: Point) -> Option<Settled> {
-        let Some(base) = self.base.filter(|base| base.point.epoch == point.epoch) else {
-            return self.begin(point);
-        };
+    fn judge(&mut self, base: Base, point: Point) -> Option<Settled> {
         let last = self.last.take();
         if let Some((last, true)) = last
             && last.cuts == point.cuts
@@ -240,19 +240,24 @@ impl Proxy {
         None
     }
 
+    /// It does not answer, and may be gone: what it has counted is given out, although nothing confirms that it was all.
+    pub fn last_words(&mut self) -> Option<Settled> {
+        let ((last, _), base) = self.last.zip(self.base)?;
+        if last.cuts == base.point.cuts { None } else { self.settle(last, false, Said::Unknown) }
+    }
+
     /// The first look, or the first of another process: nothing can be said of what ended before it.
-    fn begin(&mut self, point: Point) -> Option<Settled> {
+    fn begin(&mut self, point: Point) -> Vec<Settled> {
+        let last_words = self.last_words();
         self.base = Some(Base { point, complete: false });
         self.last = Some((point, false));
         self.restless_ns = self.restless_ns.max(point.begun_ns);
         self.noticed_ns = None;
         let said: Vec<_> =
             self.take(point.begun_ns).into_iter().map(|torn| (torn.id, Said::Unknown)).collect();
-        (!said.is_empty()).then(|| Settled {
-            said,
-            window_ns: (point.begun_ns, point.ended_ns),
-            ..Settled::default()
-        })
+        let window_ns = (point.begun_ns, point.ended_ns);
+        let unsaid = (!said.is_empty()).then(|| Settled { said, window_ns, ..Settled::default() });
+        last_words.into_iter().chain(unsaid).collect()
     }
 
     /// Something may have ended that [`Self::torn`] was not told of.
