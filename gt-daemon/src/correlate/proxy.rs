@@ -212,8 +212,10 @@ impl Proxy {
 
     fn judge(&mut self, base: Base, point: Point) -> Option<Settled> {
         let last = self.last.take();
+        // An event that was late may have ended before the look, and the proxy not have counted it.
         if let Some((last, true)) = last
             && last.cuts == point.cuts
+            && self.fits(last)
         {
             let settled = self.settle(last, true, Said::No);
             self.unnoticed_ns = point.begun_ns;

@@ -159,6 +159,23 @@ fn events_go_first() {
     assert_eq!(words(&proxy.decide(u64::MAX)), [(1, Said::Yes), (2, Said::No)]);
 }
 
+/// Exercises an event that is later than any should be, and comes between the two looks, so that it is not taken for one that
+/// the first of them has counted.
+#[test]
+fn an_event_that_is_too_late() {
+    let mut proxy = settled();
+    proxy.torn(&idle(1, 5000), false);
+    proxy.look(&look(5010, 11, 0, 0));
+    assert!(proxy.decide(u64::MAX).is_empty());
+    proxy.torn(&awaiting(2, 5005), true);
+    proxy.look(&look(5020, 11, 0, 0));
+    assert!(proxy.decide(u64::MAX).is_empty());
+    for at in [5030, 5040] {
+        proxy.look(&look(at, 12, 1, 1));
+    }
+    assert_eq!(words(&proxy.decide(u64::MAX)), [(1, Said::No), (2, Said::Yes)]);
+}
+
 /// Exercises connections that the proxy does not count, so that nobody waits for ever and nothing is called exact.
 #[test]
 fn numbers_that_never_fit() {
