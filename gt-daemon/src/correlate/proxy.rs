@@ -9,7 +9,9 @@
 //! others were not.
 //!
 //! Where the numbers of connections never fit (listeners that are not HTTP, other programs that serve users, a teardown
-//! that was not seen), a cut that is counted is still a cut, and nothing is said of the rest.
+//! that was not seen), a cut that is counted is still a cut, and nothing is said of the rest. Nor is it where the proxy ends
+//! connections that are no users' (of health checks, or from within the pod): with some of these and some of those the
+//! numbers fit by chance.
 
 use std::collections::VecDeque;
 
@@ -22,6 +24,10 @@ const PATIENCE_NS: u64 = 2_500_000_000;
 
 /// Whatever ended this long before a look is in its counts; longer than Envoy keeps a connection that it closes.
 const CALM_NS: u64 = 1_500_000_000;
+
+/// For so long after the proxy ended connections that are not the users' no word is exact: one of them may make the numbers
+/// fit while a user's is missing. Longer than the slowest health checks.
+const OTHERS_NS: u64 = 600_000_000_000;
 
 /// Teardowns without a word at most, and the age of the oldest.
 const MOST: usize = 8192;
@@ -152,6 +158,8 @@ pub struct Proxy {
     /// When cuts were first seen that nobody has been given, and the last look that saw none.
     noticed_ns: Option<u64>,
     unnoticed_ns: u64,
+    /// When more connections were last found to have ended than users'.
+    others_ns: Option<u64>,
 }
 
 impl Proxy {
@@ -212,6 +220,9 @@ impl Proxy {
 
     fn judge(&mut self, base: Base, point: Point) -> Option<Settled> {
         let last = self.last.take();
+        if last.is_some_and(|(last, _)| base.complete && self.has_others(last)) {
+            self.others_ns = Some(point.begun_ns);
+        }
         // An event that was late may have ended before the look, and the proxy not have counted it.
         if let Some((last, true)) = last
             && last.cuts == point.cuts
@@ -254,7 +265,7 @@ impl Proxy {
         self.base = Some(Base { point, complete: false });
         self.last = Some((point, false));
         self.restless_ns = self.restless_ns.max(point.begun_ns);
-        self.noticed_ns = None;
+        (self.noticed_ns, self.others_ns) = (None, None);
         let said: Vec<_> =
             self.take(point.begun_ns).into_iter().map(|torn| (torn.id, Said::Unknown)).collect();
         let window_ns = (point.begun_ns, point.ended_ns);
@@ -273,9 +284,20 @@ impl Proxy {
         }
     }
 
+    /// Whether more connections were destroyed since the base than the kernel saw end. Asked when late events are here too.
+    fn has_others(&self, point: Point) -> bool {
+        let before = self.base.and_then(|base| base.point.ended);
+        let seen = self.torn.partition_point(|torn| torn.at_ns <= point.ended_ns);
+        let ended = point.ended.zip(before).map(|(now, before)| now.saturating_sub(before));
+        ended.is_some_and(|ended| u128::from(ended) > seen as u128)
+    }
+
     /// Whether as many connections were destroyed since the base as the kernel saw end, none of them during the look.
     fn fits(&self, point: Point) -> bool {
         let Some(base) = self.base else { return false };
+        if self.others_ns.is_some_and(|at_ns| point.begun_ns.saturating_sub(at_ns) < OTHERS_NS) {
+            return false;
+        }
         let (Some(before), Some(now)) = (base.point.ended, point.ended) else { return false };
         let seen = self.torn.partition_point(|torn| torn.at_ns < point.begun_ns);
         let during = self.torn.get(seen).is_some_and(|torn| torn.at_ns <= point.ended_ns);

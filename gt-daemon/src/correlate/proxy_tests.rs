@@ -226,12 +226,32 @@ fn unseen() {
     }
     let settled = proxy.decide(u64::MAX);
     assert_eq!((settled.len(), settled[0].unseen), (1, 1));
-    // And everything fits again.
-    proxy.torn(&awaiting(1, 8500), true);
-    for at in [8510, 8520] {
+    // And everything fits again, when there was nothing of the kind for long.
+    proxy.torn(&awaiting(1, 700_000), true);
+    for at in [700_010, 700_020] {
         proxy.look(&look(at, 12, 1, 1));
     }
     assert_eq!(words(&proxy.decide(u64::MAX)), [(1, Said::No)]);
+}
+
+/// Exercises a proxy that also ends health checks, one every two seconds, and a user's connection that it does not count (it
+/// is no HTTP): the numbers fit when a check has ended, and nothing follows from that.
+#[test]
+fn numbers_that_fit_by_chance() {
+    let mut proxy = settled();
+    let mut ended = 10;
+    for at in (4500..60_000).step_by(500) {
+        ended += u64::from(at % 2000 == 0);
+        proxy.look(&look(at, ended, 0, 0));
+        assert!(proxy.decide(u64::MAX).is_empty());
+    }
+    let tls = torn(1, 60_100, How::FinReceived, Phase::Unknown, Evidence::None);
+    proxy.torn(&tls, false);
+    for at in [60_500, 61_000, 62_000, 62_500, 63_000, 64_000, 64_500, 66_000, 66_500, 95_000] {
+        ended += u64::from(at % 2000 == 0);
+        proxy.look(&look(at, ended, 0, 0));
+        assert!(words(&proxy.decide(u64::MAX)).iter().all(|(_, said)| *said == Said::Unknown));
+    }
 }
 
 /// Exercises a proxy that was started anew, so that nothing is compared across.
