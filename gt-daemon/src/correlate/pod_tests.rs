@@ -142,6 +142,22 @@ fn the_proxys_word() {
     assert_eq!(proofs(&judged), [(1, Some(Proof::L7)), (2, None), (3, Some(Proof::Socket))]);
 }
 
+/// Exercises a request that the proxy has not read beside one that it had in flight, in either order, so that its one count
+/// goes to the latter, and both are cuts.
+#[test]
+fn unread_and_in_flight() {
+    for (unread_at, cut_at) in [(5000, 5001), (5001, 5000)] {
+        let mut pod = with_proxy(false, 1);
+        pod.torn(torn(1, unread_at, How::FinReceived, Phase::Unread, Evidence::Socket));
+        pod.torn(cut(2, cut_at));
+        for ms in [5010, 5020] {
+            answer(&mut pod, ms, 12, 1, 0);
+        }
+        let judged = pod.advance(at(5022), u64::MAX);
+        assert_eq!(proofs(&judged), [(1, Some(Proof::Socket)), (2, Some(Proof::L7))]);
+    }
+}
+
 /// Exercises a cut that only the proxy could see, so that it is counted although it was taken for an idle end, and its
 /// RST with it.
 #[test]

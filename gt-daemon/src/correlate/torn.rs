@@ -176,12 +176,14 @@ impl Torn {
     #[must_use]
     pub fn rank(&self) -> u8 {
         match (self.known.evidence, self.known.phase) {
-            (Evidence::Socket, Phase::Awaiting | Phase::Unread) => 0,
-            (Evidence::Socket, _) => 1,
-            (Evidence::Possible, _) => 2,
-            (Evidence::None, Phase::Awaiting | Phase::Unread | Phase::Sending | Phase::Streaming) => 3,
-            (Evidence::None, Phase::Unknown) if self.known.protocol != Protocol::Unread => 4,
-            (Evidence::None, Phase::Unknown | Phase::Idle) => 5,
+            (Evidence::Socket, Phase::Awaiting) => 0,
+            // The proxy may not have read it: then it counts another, and the socket's word stands.
+            (Evidence::Socket, Phase::Unread) => 1,
+            (Evidence::Socket, _) => 2,
+            (Evidence::Possible, _) => 3,
+            (Evidence::None, Phase::Awaiting | Phase::Unread | Phase::Sending | Phase::Streaming) => 4,
+            (Evidence::None, Phase::Unknown) if self.known.protocol != Protocol::Unread => 5,
+            (Evidence::None, Phase::Unknown | Phase::Idle) => 6,
         }
     }
 }
