@@ -56,6 +56,13 @@ impl Drains {
         }
     }
 
+    /// The proxy's counts are comparable with those of the same epoch only.
+    pub fn counts(&mut self, uid: &str, epoch: u64, at: Moment) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.counts(epoch, at.utc_us);
+        }
+    }
+
     /// Whose connections somebody should count now.
     #[must_use]
     pub fn draining(&self) -> Vec<Arc<str>> {

@@ -86,6 +86,21 @@ fn drained(drains: &mut Drains, view: &View) -> Option<Record> {
     drains.tick(now(25)).pop()
 }
 
+/// Exercises a proxy whose counts begin anew in a drain (it was started anew, or a listener's were taken away), so that what
+/// they had last is a gap; before the drain it is none.
+#[test]
+fn counts_that_begin_anew() {
+    for (anew, outcome) in [(5, Outcome::Protected), (13, Outcome::Inconclusive)] {
+        let view = view();
+        let mut drains = watched(9, &view);
+        for second in 1..=16 {
+            drains.counts("u", if second < anew { 7 } else { 8 }, now(second));
+        }
+        let record = drained(&mut drains, &view).unwrap();
+        assert_eq!(record.outcome(), outcome, "{:?}", record.verdict);
+    }
+}
+
 /// Exercises a drain from first to last, so that it is one record with the facts in order, and is told once.
 #[test]
 fn from_first_to_last() {

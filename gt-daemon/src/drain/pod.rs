@@ -77,6 +77,8 @@ pub(super) struct Pod {
     active: Option<(Option<u64>, Option<u64>)>,
     counted: Option<Counted>,
     lost: Option<(i64, String)>,
+    /// Whose counts the proxy's are.
+    epoch: Option<u64>,
     /// What is not later belongs to a drain before.
     floor: i64,
     ended: Option<i64>,
@@ -99,6 +101,7 @@ impl Pod {
             active: None,
             counted: None,
             lost: None,
+            epoch: None,
             floor: i64::MIN,
             ended: None,
             over: None,
@@ -141,6 +144,13 @@ impl Pod {
         }
         if drains == Some(true) && !self.facts.any(&Fact::EnvoyDrainListeners) {
             self.add(at, Fact::EnvoyDrainListeners);
+        }
+    }
+
+    /// The proxy's counts are those of this epoch. What one before counted last was not seen.
+    pub(super) fn counts(&mut self, epoch: u64, at: i64) {
+        if self.epoch.replace(epoch).is_some_and(|before| before != epoch) {
+            self.facts.add(gap(at, Source::Envoy, 0, "they began anew"));
         }
     }
 

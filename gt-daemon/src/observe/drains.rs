@@ -60,6 +60,7 @@ impl Watch {
             let gauges = sample.gauges.values;
             let active = (gauges.downstream_rq_active, gauges.upstream_rq_active);
             self.drains.envoy(&report.uid, active, sample.drains(), sample.gauges.ended);
+            self.drains.counts(&report.uid, sample.epoch, sample.gauges.ended);
         }
     }
 
