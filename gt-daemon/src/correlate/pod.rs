@@ -19,7 +19,7 @@ use crate::{
     clock::Moment,
     envoy::sample::Sample,
     hc::{
-        observation::{Observation, What},
+        observation::Observation,
         record::Record,
         states::States,
     },
@@ -157,12 +157,7 @@ impl Pod {
     }
 
     pub(super) fn hc(&mut self, observation: &Observation) -> bool {
-        let known = match observation.what {
-            What::Holds { .. } | What::Since(_) => Some(observation.seen.monotonic_ns),
-            What::Transition { .. } => observation.monotonic_ns(),
-            What::Restarted | What::Silent => None,
-        };
-        self.hc_known_ns = self.hc_known_ns.max(known.unwrap_or(0));
+        self.hc_known_ns = self.hc_known_ns.max(observation.known_ns().unwrap_or(0));
         let changes = self.record.changes().len();
         self.record.push(observation.clone());
         let changed = self.record.changes().len() != changes;

@@ -7,7 +7,7 @@ use crate::{
     correlate::{
         proxy::tests::{look, torn},
     },
-    hc::observation::Source,
+    hc::observation::{Source, What},
 };
 
 const MS: u64 = 1_000_000;
@@ -27,6 +27,7 @@ fn since(state: HcState, since_ms: u64, seen_ms: u64) -> Observation {
         what: What::Since(state),
         at_us: at(since_ms).utc_us,
         seen: at(seen_ms),
+        took_ns: 0,
         reason: None,
         active: None,
     }
@@ -110,6 +111,18 @@ fn hc_at_the_instant() {
     pod.torn(cut(2, 998));
     let judged = pod.advance(at(1012), 0);
     assert_eq!((judged[0].cause, judged[0].hc), (Cause::ClientAbort, Some(HcState::Open)));
+}
+
+/// Exercises an answer that hc gave before a cut and that came after it, so that it does not tell of the cut.
+#[test]
+fn a_slow_answer() {
+    let mut pod = pod(true, false);
+    pod.torn(cut(1, 1000));
+    pod.hc(&Observation { took_ns: 500 * MS, ..since(HcState::Open, 0, 1400) });
+    assert!(pod.advance(at(1401), 0).is_empty() && pod.wants(1401 * MS));
+    pod.hc(&since(HcState::Closing, 950, 1410));
+    let judged = pod.advance(at(1411), 0);
+    assert_eq!(judged[0].cause, Cause::LbFlush);
 }
 
 /// Exercises an hc that falls silent, so that what it told long ago is not taken for true.

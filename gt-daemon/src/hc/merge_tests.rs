@@ -7,7 +7,7 @@ use crate::clock::Moment;
 const SECOND: i64 = 1_000_000;
 
 fn observation(source: Source, what: What, at_us: i64) -> Observation {
-    Observation { source, what, at_us, seen: Moment::default(), reason: None, active: None }
+    Observation { source, what, at_us, seen: Moment::default(), took_ns: 0, reason: None, active: None }
 }
 
 fn log(at: i64, from: HcState, to: HcState) -> Observation {

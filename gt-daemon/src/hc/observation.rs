@@ -57,6 +57,8 @@ pub struct Observation {
     pub at_us: i64,
     /// When this process learned of it.
     pub seen: Moment,
+    /// How long it took to ask, in nanoseconds: what was answered held when that began, and perhaps no longer. 0 for a log.
+    pub took_ns: u64,
     /// hc's own reason, or why it is silent.
     pub reason: Option<Box<str>>,
     /// Requests in flight, as hc says; `None` when it does not, or does not know.
@@ -70,6 +72,16 @@ impl Observation {
         let ago_us = self.seen.utc_us.saturating_sub(self.at_us);
         let ago_ns = u64::try_from(ago_us).ok().filter(|_| ago_us <= PLACEABLE_US)?.checked_mul(1000)?;
         self.seen.monotonic_ns.checked_sub(ago_ns)
+    }
+
+    /// Until when hc is known by it on the monotonic clock; `None` when it tells nothing of that.
+    #[must_use]
+    pub fn known_ns(&self) -> Option<u64> {
+        match self.what {
+            What::Holds { .. } | What::Since(_) => self.seen.monotonic_ns.checked_sub(self.took_ns),
+            What::Transition { .. } => self.monotonic_ns(),
+            What::Restarted | What::Silent => None,
+        }
     }
 
     /// The states possible at its instant; `None` when it says nothing of them.
@@ -103,6 +115,7 @@ mod tests {
             what: What::Restarted,
             at_us,
             seen: Moment { monotonic_ns: 5_000_000_000, utc_us: 1_000_000_000 },
+            took_ns: 0,
             reason: None,
             active: None,
         };

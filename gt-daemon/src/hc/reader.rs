@@ -107,7 +107,8 @@ impl Ask for Asker {
 fn silent(silence: &Silence) -> Observation {
     let seen = Moment::now();
     let reason = Some(silence.to_string().into());
-    Observation { source: Source::State, what: What::Silent, at_us: seen.utc_us, seen, reason, active: None }
+    let (at_us, what) = (seen.utc_us, What::Silent);
+    Observation { source: Source::State, what, at_us, seen, took_ns: 0, reason, active: None }
 }
 
 /// Who asks.
@@ -161,6 +162,7 @@ impl Asker {
             what,
             at_us: ended.utc_us,
             seen: ended,
+            took_ns: ended.monotonic_ns.saturating_sub(lb.begun.monotonic_ns),
             reason: None,
             active: None,
         })
@@ -181,7 +183,9 @@ fn of_state(told: StateAnswer, answer: &Answer) -> Observation {
             (What::Holds { states, asked_us: answer.begun.utc_us }, seen.utc_us)
         }
     };
-    Observation { source: Source::State, what, at_us, seen, reason: told.reason, active: told.active }
+    let took_ns = seen.monotonic_ns.saturating_sub(answer.begun.monotonic_ns);
+    let StateAnswer { reason, active, .. } = told;
+    Observation { source: Source::State, what, at_us, seen, took_ns, reason, active }
 }
 
 #[cfg(test)]

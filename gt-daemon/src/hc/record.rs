@@ -86,7 +86,7 @@ mod tests {
     use crate::{clock::Moment, hc::observation::Source};
 
     fn observation(source: Source, what: What, at_us: i64) -> Observation {
-        Observation { source, what, at_us, seen: Moment::default(), reason: None, active: None }
+        Observation { source, what, at_us, seen: Moment::default(), took_ns: 0, reason: None, active: None }
     }
 
     fn holds(at_us: i64, states: States) -> Observation {
