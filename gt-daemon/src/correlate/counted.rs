@@ -111,6 +111,10 @@ impl Knows {
                 let mut all = with(Cause::ClientAbort, &UP);
                 all.extend(with(Cause::LbFlush, &DOWN));
                 all.push((Cause::Unknown, Some(HcState::Unknown)));
+                if ending != Ending::StreamReset {
+                    // hc told it last, and was silent then.
+                    all.extend(with(Cause::Unknown, &UP));
+                }
                 all.into_iter().collect()
             }
             Ending::FinSent | Ending::RstSent => self

@@ -294,7 +294,9 @@ impl Pod {
         let ending = torn.ending.unwrap_or(Ending::Timeout);
         let (states, proof) = (self.states_at(torn.at_ns, now), self.proof(&torn, said, told));
         let hc = hc_label(self.has_hc, states);
-        let cause = cause(ending, torn.known.exiting, states);
+        // An hc that has fallen silent may tell the LB nothing too, which is no 200.
+        let is_silent = self.hc_known_ns < torn.at_ns && states.shown_up() == Some(true);
+        let cause = cause(ending, torn.known.exiting, if is_silent { States::ANY } else { states });
         let sure = match proof {
             Some(proof) => proof != Proof::Possible,
             None => said == Some(Said::No) || shows_nothing(&torn) || told.nothing_since(&torn),
