@@ -18,11 +18,7 @@ use super::{
 use crate::{
     clock::Moment,
     envoy::sample::Sample,
-    hc::{
-        observation::Observation,
-        record::Record,
-        states::States,
-    },
+    hc::{observation::Observation, record::Record, states::States},
     pods::owners::Name,
 };
 

@@ -4,9 +4,7 @@ use gt_common::connection::{Evidence, HcState, How};
 
 use super::*;
 use crate::{
-    correlate::{
-        proxy::tests::{look, torn},
-    },
+    correlate::proxy::tests::{look, torn},
     hc::observation::{Source, What},
 };
 
@@ -173,6 +171,25 @@ fn unread_and_in_flight() {
     }
 }
 
+/// Exercises a proxy that answers and whose worker is held up for long, so that a cut that the socket proves by then is not
+/// counted again when the proxy does, and one that nothing has proved is told as what it is.
+#[test]
+fn a_slow_worker() {
+    let mut pod = with_proxy(false, 2);
+    pod.torn(cut(1, 5000));
+    pod.torn(torn(2, 5001, How::FinReceived, Phase::Unknown, Evidence::None));
+    let mut found = Vec::new();
+    for ms in (5010..7700).step_by(500) {
+        answer(&mut pod, ms, 10, 0, 2);
+        found.extend(proofs(&pod.advance(at(ms + 2), u64::MAX)));
+    }
+    assert_eq!(found, [(2, None), (1, Some(Proof::Socket))]);
+    for ms in [9000, 9010] {
+        answer(&mut pod, ms, 12, 2, 0);
+    }
+    assert_eq!(proofs(&pod.advance(at(9012), u64::MAX)), [(2, Some(Proof::L7))]);
+}
+
 /// Exercises a cut that only the proxy could see, so that it is counted although it was taken for an idle end, and its
 /// RST with it.
 #[test]
@@ -270,10 +287,7 @@ fn broken_off_answers() {
     pod.hc(&since(HcState::Draining, 3000, 5012));
     let judged = pod.advance(at(5012), u64::MAX);
     let found: Vec<_> = judged.iter().map(|one| (one.ending, one.cause, one.count)).collect();
-    assert_eq!(
-        found,
-        [(Ending::StreamReset, Cause::ClientAbort, 1), (Ending::StreamReset, Cause::Proxy, 2)]
-    );
+    assert_eq!(found, [(Ending::StreamReset, Cause::ClientAbort, 1), (Ending::StreamReset, Cause::Proxy, 2)]);
 }
 
 /// Exercises a cut that the proxy counts and whose event was lost, so that it is counted once.

@@ -160,6 +160,8 @@ pub struct Proxy {
     unnoticed_ns: u64,
     /// When more connections were last found to have ended than users'.
     others_ns: Option<u64>,
+    /// What was let go without a word, the likeliest first: the proxy may count it yet.
+    unsure: Vec<Candidate>,
 }
 
 impl Proxy {
@@ -266,6 +268,7 @@ impl Proxy {
         self.last = Some((point, false));
         self.restless_ns = self.restless_ns.max(point.begun_ns);
         (self.noticed_ns, self.others_ns) = (None, None);
+        self.unsure.clear();
         let said: Vec<_> =
             self.take(point.begun_ns).into_iter().map(|torn| (torn.id, Said::Unknown)).collect();
         let window_ns = (point.begun_ns, point.ended_ns);
@@ -318,6 +321,14 @@ impl Proxy {
         is_over(waiting.or(self.noticed_ns), PATIENCE_NS) || is_over(oldest, OLDEST_NS)
     }
 
+    /// Cuts for which no end is left go to those that were let go without a word: the proxy was slow. Returns what is left.
+    fn give_late(&mut self, cuts: u64, now_ns: u64, said: &mut Vec<(Id, Said)>) -> u64 {
+        self.unsure.retain(|torn| now_ns.saturating_sub(torn.at_ns) < OLDEST_NS);
+        let count = usize::try_from(cuts).unwrap_or(usize::MAX).min(self.unsure.len());
+        said.extend(self.unsure.drain(..count).map(|torn| (torn.id, Said::Yes)));
+        cuts - count as u64
+    }
+
     /// Takes out what ended before an instant.
     fn take(&mut self, at_ns: u64) -> Vec<Candidate> {
         let count = self.torn.partition_point(|torn| torn.at_ns < at_ns);
@@ -332,7 +343,12 @@ impl Proxy {
         let mut torn = self.take(point.begun_ns);
         torn.sort_by_key(|torn| (torn.rank, torn.at_ns));
         let cuts = point.cuts.since(base.point.cuts);
-        let (said, unseen) = share(cuts, torn, rest);
+        let (mut said, over) = share(cuts, &torn, rest);
+        let unseen = self.give_late(over, point.begun_ns, &mut said);
+        let unsaid = torn.iter().zip(&said).filter(|(_, (_, word))| *word == Said::Unknown);
+        self.unsure.extend(unsaid.map(|(torn, _)| *torn));
+        self.unsure.sort_by_key(|torn| (torn.rank, torn.at_ns));
+        self.unsure.truncate(MOST);
         let (streams, own) = cuts.streams();
         Some(Settled {
             said,
@@ -349,10 +365,10 @@ impl Proxy {
 
 /// Who closed first is not always the same to the kernel and to the proxy, so what one side has left goes to the other.
 /// Returns the word on each, and how many cuts nobody is left for.
-fn share(cuts: Cuts, torn: Vec<Candidate>, rest: Said) -> (Vec<(Id, Said)>, u64) {
+fn share(cuts: Cuts, torn: &[Candidate], rest: Said) -> (Vec<(Id, Said)>, u64) {
     let mut left = (cuts.remote, cuts.local);
     let mut said: Vec<_> = torn
-        .into_iter()
+        .iter()
         .map(|torn| {
             let share = if torn.is_remote { &mut left.0 } else { &mut left.1 };
             let word = if *share > 0 { Said::Yes } else { rest };

@@ -269,7 +269,15 @@ impl Reading<'_> {
     }
 
     fn tell(&mut self, what: What, at_us: i64, reason: Option<Box<str>>, active: Option<u64>) {
-        self.out.push(Observation { source: Source::Log, what, at_us, seen: Moment::now(), took_ns: 0, reason, active });
+        self.out.push(Observation {
+            source: Source::Log,
+            what,
+            at_us,
+            seen: Moment::now(),
+            took_ns: 0,
+            reason,
+            active,
+        });
     }
 }
 
