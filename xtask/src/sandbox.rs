@@ -139,6 +139,22 @@ pub fn veth(a: &End<'_>, b: &End<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Makes a bridge in a namespace, which goes with it.
+pub fn bridge(netns: &Netns, device: &str) -> Result<()> {
+    ip(&["-n", netns.name(), "link", "add", device, "type", "bridge"])?;
+    ip(&["-n", netns.name(), "link", "set", device, "up"])
+}
+
+/// Makes a device a port of a bridge in the same namespace.
+pub fn enslave(netns: &Netns, device: &str, bridge: &str) -> Result<()> {
+    ip(&["-n", netns.name(), "link", "set", device, "master", bridge])
+}
+
+/// Gives a device a hardware address, such as `02:00:00:00:00:01`.
+pub fn hardware_address(netns: &Netns, device: &str, address: &str) -> Result<()> {
+    ip(&["-n", netns.name(), "link", "set", device, "address", address])
+}
+
 /// Where this machine's cgroup v2 tree is mounted: the unified root, or the v2 tree of a hybrid host.
 pub fn cgroup2_root() -> Result<PathBuf> {
     ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]

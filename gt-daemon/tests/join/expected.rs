@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use xtask::stage::{counts::Kind, wire::End};
+use xtask::stage::{
+    counts::by,
+    wire::End,
+};
 
 use crate::record::Record;
 
@@ -89,9 +92,9 @@ impl Expected {
         if let Some(Cut { count, how, .. }) = self.cut {
             match how {
                 How::AsOnTheWire => {
-                    hows = record.ends().into_iter().map(|(end, count)| (how_word(end), count)).collect();
+                    hows = record.ends().into_iter().map(|(end, count)| (end.how(), count)).collect();
                     resets =
-                        record.resets().into_iter().map(|(end, count)| (direction(end), count)).collect();
+                        record.resets().into_iter().map(|(end, count)| (end.direction(), count)).collect();
                 }
                 How::StreamReset => drop(hows.insert("stream_reset", count)),
             }
@@ -118,30 +121,6 @@ impl Expected {
             }
         }
     }
-}
-
-/// The word for how a connection began to end.
-fn how_word(end: End) -> &'static str {
-    match end {
-        End::FinReceived => "fin_received",
-        End::FinSent => "fin_sent",
-        End::RstReceived => "rst_received",
-        End::RstSent => "rst_sent",
-    }
-}
-
-/// The word for where an RST went.
-fn direction(end: End) -> &'static str {
-    if end == End::RstSent { "sent" } else { "received" }
-}
-
-/// Sums by the values of a label.
-fn by(counts: &[(Kind, f64)], label: &str) -> BTreeMap<String, f64> {
-    let mut sums = BTreeMap::new();
-    for (kind, count) in counts {
-        *sums.entry(kind.label(label).to_owned()).or_default() += count;
-    }
-    sums
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a test")]

@@ -90,21 +90,13 @@ fn growth(
 impl Record {
     /// How the connections that ended began to.
     pub fn ends(&self) -> BTreeMap<End, u64> {
-        sums(self.wire.values().filter_map(|connection| connection.end))
+        wire::ends(&self.wire)
     }
 
     /// On how many connections there was an RST, by the direction of the first.
     pub fn resets(&self) -> BTreeMap<End, u64> {
-        sums(self.wire.values().filter_map(|connection| connection.rst))
+        wire::resets(&self.wire)
     }
-}
-
-fn sums(ends: impl Iterator<Item = End>) -> BTreeMap<End, u64> {
-    let mut sums = BTreeMap::new();
-    for end in ends {
-        *sums.entry(end).or_default() += 1;
-    }
-    sums
 }
 
 impl fmt::Display for Record {

@@ -61,7 +61,7 @@ impl Scene {
         let envoy = Envoy::start(&pod, &parts::envoy()?, path)?;
         let hc = Hc::start(&pod, &parts::hc(), settings)?;
         let ends = "tcp port 8080 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0";
-        let wire = Capture::start(&netns, network::DEVICE, ends)?;
+        let wire = Capture::start(&netns, network::DEVICE, ends, None)?;
         let pods = format!("kubelet:{}", path.join("pods").display());
         let mut daemon = Daemon::start(&parts::daemon(), &["--log", "info", "--pods", &pods], path)?;
         daemon.watches(pod::NAME)?;

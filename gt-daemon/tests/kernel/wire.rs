@@ -33,7 +33,7 @@ impl Resets {
 impl Capture {
     /// Starts tcpdump and waits until it captures.
     pub fn start(pod: &Netns) -> Result<Self> {
-        wire::Capture::start(pod, DEVICE, RESETS).map(Self)
+        wire::Capture::start(pod, DEVICE, RESETS, None).map(Self)
     }
 
     /// Waits until so many were captured, ends the capture, and tells what there was in the end.

@@ -17,6 +17,19 @@ pub struct Reply {
     pub body: String,
 }
 
+/// What a client has seen of an answer when it is over, whole or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// `None` when not even a status came.
+    pub status: Option<u16>,
+    /// Whether the answer came to its proper end.
+    pub whole: bool,
+    /// Lines of its body: chunks of a stream.
+    pub lines: usize,
+    /// Why it is not whole.
+    pub error: Option<String>,
+}
+
 /// A request that was sent and whose answer was not read to its end. Dropped, it is a client that went away.
 #[derive(Debug)]
 pub struct Exchange {
@@ -63,6 +76,16 @@ impl Exchange {
         Ok(())
     }
 
+    /// Reads what comes of the answer, also when that is not all of it.
+    #[must_use]
+    pub fn seen(mut self) -> Seen {
+        let error = self.stream.read_to_end(&mut self.answer).err().map(|error| error.to_string());
+        let mut seen = see(&String::from_utf8_lossy(&self.answer));
+        seen.whole &= error.is_none();
+        seen.error = error.or(seen.error);
+        seen
+    }
+
     /// Reads the answer to its end.
     pub fn finish(mut self) -> Result<Reply> {
         let what = &self.what;
@@ -78,6 +101,24 @@ pub fn request(stream: TcpStream, method: &str, path: &str, limit: Duration) -> 
     Exchange::begin(stream, method, path, limit)?.finish()
 }
 
+/// One more request on a connection that is kept, and its answer, which must have a length or be chunked.
+pub fn again(stream: &mut TcpStream, path: &str) -> Result<Reply> {
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: gt\r\n\r\n").as_bytes())
+        .with_context(|| format!("GET {path}: cannot send"))?;
+    let (mut answer, mut block) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = stream.read(&mut block).with_context(|| format!("GET {path}: no answer"))?;
+        if read == 0 {
+            bail!("GET {path}: the connection ended after {} bytes of the answer", answer.len());
+        }
+        answer.extend_from_slice(block.get(..read).unwrap_or_default());
+        if let Ok(reply) = parse(&String::from_utf8_lossy(&answer)) {
+            return Ok(reply);
+        }
+    }
+}
+
 /// Connects to `address` inside a namespace.
 pub fn connect(netns: &Netns, address: SocketAddr) -> Result<TcpStream> {
     netns
@@ -88,6 +129,23 @@ pub fn connect(netns: &Netns, address: SocketAddr) -> Result<TcpStream> {
 /// One request on a connection of its own, made inside a namespace.
 pub fn ask(netns: &Netns, address: SocketAddr, method: &str, path: &str) -> Result<Reply> {
     request(connect(netns, address)?, method, path, Duration::from_secs(5))
+}
+
+fn see(answer: &str) -> Seen {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    match parse(answer) {
+        Ok(Reply { status, body }) => {
+            Seen { status: Some(status), whole: true, lines: body.lines().count(), error: None }
+        }
+        // The lines of what came are the app's, and those that give the sizes of chunks.
+        Err(error) => Seen {
+            status,
+            whole: false,
+            lines: body.lines().filter(|line| line.starts_with("after ")).count(),
+            error: Some(format!("{error:#}")),
+        },
+    }
 }
 
 fn parse(answer: &str) -> Result<Reply> {
@@ -159,5 +217,18 @@ mod tests {
         ] {
             assert_eq!(body(cut), None, "{cut:?}");
         }
+    }
+
+    /// Exercises a stream, whole and cut off, so that the chunks of both are counted.
+    #[test]
+    fn chunks_of_a_stream() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunks = "b\r\nafter 0 ms\n\r\nc\r\nafter 30 ms\n\r\n";
+        let whole = see(&format!("{head}{chunks}0\r\n\r\n"));
+        assert_eq!((whole.status, whole.whole, whole.lines, whole.error), (Some(200), true, 2, None));
+        let cut = see(&format!("{head}{chunks}"));
+        assert_eq!((cut.status, cut.whole, cut.lines, cut.error.is_some()), (Some(200), false, 2, true));
+        let nothing = see("");
+        assert_eq!((nothing.status, nothing.whole, nothing.lines), (None, false, 0));
     }
 }

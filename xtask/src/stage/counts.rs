@@ -58,6 +58,16 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Sums by the values of a label.
+#[must_use]
+pub fn by(counts: &[(Kind, f64)], label: &str) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    for (kind, count) in counts {
+        *sums.entry(kind.label(label).to_owned()).or_default() += count;
+    }
+    sums
+}
+
 /// One reading. `None` is a metric the daemon does not have, which is not zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {

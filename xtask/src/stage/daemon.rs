@@ -63,6 +63,12 @@ impl Daemon {
         watched.map_err(|error| self.explain(error))
     }
 
+    /// The file with what it writes.
+    #[must_use]
+    pub fn stderr(&self) -> &Path {
+        &self.stderr
+    }
+
     /// Its process.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -71,11 +77,16 @@ impl Daemon {
 
     /// Reads `/metrics`.
     pub fn scrape(&self) -> Result<Scrape> {
+        Scrape::parse(&self.metrics()?).context("cannot read gt-daemon's /metrics")
+    }
+
+    /// The text of `/metrics`.
+    pub fn metrics(&self) -> Result<String> {
         let reply = self.get("/metrics")?;
         if reply.status != 200 {
             bail!("gt-daemon answered GET /metrics with {}", reply.status);
         }
-        Scrape::parse(&reply.body).context("cannot read gt-daemon's /metrics")
+        Ok(reply.body)
     }
 
     /// Fails when it has ended.

@@ -14,6 +14,7 @@ use super::{
     client,
     pod::{Container, Pod},
 };
+use crate::sandbox::Netns;
 
 /// The container's name.
 pub const CONTAINER: &str = "istio-proxy";
@@ -65,11 +66,8 @@ impl Envoy {
 
     /// The counters and gauges of its listener by their names without the prefix, such as `downstream_rq_active`.
     pub fn stats(&self) -> Result<BTreeMap<String, u64>> {
-        let reply = client::ask(self.container.netns(), ADMIN, "GET", "/stats?filter=outbound_")?;
-        if reply.status != 200 {
-            bail!("Envoy answered GET /stats with {}: {}", reply.status, reply.body);
-        }
-        let stats = reply.body.lines().filter_map(|line| {
+        let stats = told(self.container.netns(), "outbound_")?;
+        let stats = stats.lines().filter_map(|line| {
             let (name, value) = line.strip_prefix(PREFIX)?.split_once(": ")?;
             // Histograms are no numbers.
             Some((name.to_owned(), value.parse().ok()?))
@@ -77,11 +75,29 @@ impl Envoy {
         Ok(stats.collect())
     }
 
+    /// Its container, for whoever ends it in steps.
+    pub fn container(&mut self) -> &mut Container {
+        &mut self.container
+    }
+
     /// The last lines of its log, for an error.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.container.log_tail()
     }
+}
+
+/// What the gateway in a pod's namespace has in flight, as its own lines, such as `cluster.app.upstream_rq_active: 0`.
+pub fn active(netns: &Netns) -> Result<String> {
+    told(netns, "(outbound_.*downstream|cluster.*upstream)_rq_active")
+}
+
+fn told(netns: &Netns, filter: &str) -> Result<String> {
+    let reply = client::ask(netns, ADMIN, "GET", &format!("/stats?filter={filter}"))?;
+    if reply.status != 200 {
+        bail!("Envoy answered GET /stats with {}: {}", reply.status, reply.body);
+    }
+    Ok(reply.body)
 }
 
 /// A path as a word of a command line.

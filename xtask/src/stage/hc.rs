@@ -81,6 +81,11 @@ impl Hc {
         state.map(str::to_owned).with_context(|| format!("gt-hc names no state: {}", reply.body))
     }
 
+    /// Its container, for whoever ends it in steps.
+    pub fn container(&mut self) -> &mut Container {
+        &mut self.container
+    }
+
     /// The last lines of its log, for an error.
     #[must_use]
     pub fn log_tail(&self) -> String {

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::sandbox::{Netns, Process};
 
-/// Where clients reach it, inside its namespace.
+/// Where clients reach it where nothing else is said: inside its namespace.
 const FRONTEND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8000);
 
 const BACKEND: &str = "gateway";
@@ -41,6 +41,7 @@ pub const SERVER: &str = "pod";
 pub struct LoadBalancer {
     process: Process,
     netns: Arc<Netns>,
+    listen: SocketAddr,
     log: Log,
     stderr: PathBuf,
     socket: PathBuf,
@@ -49,6 +50,16 @@ pub struct LoadBalancer {
 impl LoadBalancer {
     /// Starts HAProxy and waits until it finds its servers UP. `workdir` gets its files.
     pub fn start(netns: &Arc<Netns>, workdir: &Path, config: &Config) -> Result<Self> {
+        let mut lb = Self::launch(netns, workdir, config)?;
+        for (server, _) in &config.servers {
+            // The first check has been made, that is; before it a server counts as UP.
+            lb.wait_for(server, |checked| checked.is_up() && checked.is_checked)?;
+        }
+        Ok(lb)
+    }
+
+    /// Starts HAProxy, whose servers need not be there yet.
+    pub fn launch(netns: &Arc<Netns>, workdir: &Path, config: &Config) -> Result<Self> {
         let (file, socket) = (workdir.join("haproxy.cfg"), workdir.join("haproxy.sock"));
         let log_socket = workdir.join("haproxy.log.sock");
         let log = Log::listen(&log_socket)?;
@@ -66,17 +77,12 @@ impl LoadBalancer {
             .stderr(File::create(&stderr).with_context(|| format!("cannot make {}", stderr.display()))?)
             .process_group(0);
         let process = Process::start("haproxy", &mut command)?;
-        let mut lb = Self { process, netns: Arc::clone(netns), log, stderr, socket };
-        for (server, _) in &config.servers {
-            // The first check has been made, that is; before it a server counts as UP.
-            lb.wait_for(server, |checked| checked.is_up() && checked.is_checked)?;
-        }
-        Ok(lb)
+        Ok(Self { process, netns: Arc::clone(netns), listen: config.listen, log, stderr, socket })
     }
 
     /// A connection to the frontend, made inside the namespace.
     pub fn connect(&self) -> Result<TcpStream> {
-        client::connect(&self.netns, FRONTEND).context("HAProxy does not take connections")
+        client::connect(&self.netns, self.listen).context("HAProxy does not take connections")
     }
 
     /// One request through HAProxy on a connection of its own; each silence of the answer may last `limit`.
@@ -142,14 +148,25 @@ impl LoadBalancer {
 
     /// Sends a command to HAProxy's own socket and reads the answer.
     pub fn command(&self, command: &str) -> Result<String> {
-        let told = || format!("cannot ask HAProxy on {} for {command:?}", self.socket.display());
-        let mut stream = UnixStream::connect(&self.socket).with_context(told)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        stream.write_all(format!("{command}\n").as_bytes()).with_context(told)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).with_context(told)?;
-        Ok(answer)
+        command_on(&self.socket, command)
     }
+
+    /// Its own socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+/// Sends a command to the socket of a HAProxy and reads the answer.
+pub fn command_on(socket: &Path, command: &str) -> Result<String> {
+    let told = || format!("cannot ask HAProxy on {} for {command:?}", socket.display());
+    let mut stream = UnixStream::connect(socket).with_context(told)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(format!("{command}\n").as_bytes()).with_context(told)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).with_context(told)?;
+    Ok(answer)
 }
 
 /// What HAProxy knows of a server by its health checks.

@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -94,6 +95,25 @@ impl Pod {
         Ok(Container { process, _logs: logs, _cgroup: cgroup, netns, name: name.to_owned(), log })
     }
 
+    /// Removes the pod, whose containers have ended, as a kubelet does: its cgroup and its hold on
+    /// the namespace, then its logs and the links to them.
+    pub fn remove(self) -> Result<()> {
+        let Self { netns, node, namespace, name, uid, cgroup } = self;
+        drop(cgroup);
+        drop(netns);
+        let links = node.join("containers");
+        let told = || format!("cannot remove the links to the logs of pod {name} in {}", links.display());
+        let prefix = format!("{name}_{namespace}_");
+        for entry in fs::read_dir(&links).with_context(told)? {
+            let entry = entry.with_context(told)?;
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                fs::remove_file(entry.path()).with_context(told)?;
+            }
+        }
+        let logs = node.join(format!("pods/{namespace}_{name}_{uid}"));
+        fs::remove_dir_all(&logs).with_context(|| format!("cannot remove {}", logs.display()))
+    }
+
     /// Makes `pods/<ns>_<pod>_<uid>/<container>/` and the link `containers/<pod>_<ns>_<container>-<id>.log`,
     /// which is how a node tells which container an id belongs to.
     fn log_file(&self, container: &str, id: &str) -> Result<PathBuf> {
@@ -135,6 +155,30 @@ impl Container {
         self.process.signal(signal)?;
         let ended = self.process.wait(Duration::from_secs(10))?;
         ended.with_context(|| format!("container {} goes on 10 s after {signal}", self.name))
+    }
+
+    /// Sends a signal to the container's first process.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Waits until it has ended, at most `limit`; `None` when it goes on. Ends early on a signal to this process.
+    pub fn ended(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let until = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            let status = self.process.wait(Duration::ZERO)?;
+            if status.is_some() || Instant::now() > until {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its log file, in the kubelet's format.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
     }
 
     /// The last lines of its log, for an error.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader},
     net::IpAddr,
+    path::Path,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -44,11 +45,16 @@ pub struct Connection {
 }
 
 impl Capture {
-    /// Starts tcpdump with a filter and waits until it captures.
-    pub fn start(netns: &Netns, device: &str, filter: &str) -> Result<Self> {
+    /// Starts tcpdump with a filter and waits until it captures. `file` gets the packets themselves.
+    pub fn start(netns: &Netns, device: &str, filter: &str, file: Option<&Path>) -> Result<Self> {
         let mut command = netns.command("tcpdump");
+        command.args(["-i", device, "-n", "-l", "-tt", "--immediate-mode"]);
+        if let Some(file) = file {
+            // -Z: it would give the file to a user of its own otherwise.
+            command.args(["-U", "-Z", "root", "--print", "-w"]).arg(file);
+        }
         command
-            .args(["-i", device, "-n", "-l", "-tt", "--immediate-mode", filter])
+            .arg(filter)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -90,6 +96,64 @@ impl Capture {
         }
         Ok(self.lines())
     }
+}
+
+impl End {
+    /// gt's word for it (label `how`).
+    #[must_use]
+    pub fn how(self) -> &'static str {
+        match self {
+            Self::FinReceived => "fin_received",
+            Self::FinSent => "fin_sent",
+            Self::RstReceived => "rst_received",
+            Self::RstSent => "rst_sent",
+        }
+    }
+
+    /// gt's word for where it went (label `direction`).
+    #[must_use]
+    pub fn direction(self) -> &'static str {
+        match self {
+            Self::FinReceived | Self::RstReceived => "received",
+            Self::FinSent | Self::RstSent => "sent",
+        }
+    }
+}
+
+/// How the connections that ended began to.
+#[must_use]
+pub fn ends(connections: &BTreeMap<String, Connection>) -> BTreeMap<End, u64> {
+    sums(connections.values().filter_map(|connection| connection.end))
+}
+
+/// On how many connections there was an RST, by the direction of the first.
+#[must_use]
+pub fn resets(connections: &BTreeMap<String, Connection>) -> BTreeMap<End, u64> {
+    sums(connections.values().filter_map(|connection| connection.rst))
+}
+
+fn sums(ends: impl Iterator<Item = End>) -> BTreeMap<End, u64> {
+    let mut sums = BTreeMap::new();
+    for end in ends {
+        *sums.entry(end).or_default() += 1;
+    }
+    sums
+}
+
+/// FINs and RSTs, packet for packet, of connections to `port`, by direction as its host sees them.
+#[must_use]
+pub fn packets(lines: &[String], port: u16) -> BTreeMap<End, u64> {
+    let local = format!(".{port}");
+    sums(lines.iter().filter_map(|line| {
+        let (source, destination, flags) = segment(line)?;
+        match (source.ends_with(&local), destination.ends_with(&local), flags) {
+            (true, _, flags) if flags.contains('R') => Some(End::RstSent),
+            (_, true, flags) if flags.contains('R') => Some(End::RstReceived),
+            (true, _, flags) if flags.contains('F') => Some(End::FinSent),
+            (_, true, flags) if flags.contains('F') => Some(End::FinReceived),
+            _ => None,
+        }
+    }))
 }
 
 /// The connections to `port` of the host with `address`, by the other end's address and port, from a capture's lines.
@@ -156,5 +220,9 @@ mod tests {
                 (Some(End::FinSent), None, 2),
             ]
         );
+        assert_eq!(ends(&found).values().sum::<u64>(), 3);
+        assert_eq!(resets(&found), BTreeMap::from([(End::RstReceived, 2)]));
+        let counted = BTreeMap::from([(End::FinReceived, 2), (End::FinSent, 1), (End::RstReceived, 2)]);
+        assert_eq!(packets(&lines, 8080), counted);
     }
 }

@@ -13,8 +13,12 @@ pub struct Config {
     pub http2: bool,
     /// Further lines for frontend and backend, such as `option abortonclose`.
     pub options: Vec<&'static str>,
+    /// Further lines for the backend alone, such as `use-server pod if TRUE`.
+    pub backend: Vec<String>,
     /// Further words of each server, such as `pool-purge-delay 200ms`.
     pub server_options: &'static str,
+    /// Where clients reach it.
+    pub listen: SocketAddr,
     /// The servers' names, and where their gateways listen.
     pub servers: Vec<(String, SocketAddr)>,
 }
@@ -26,7 +30,9 @@ impl Default for Config {
             inter: Duration::from_millis(100),
             http2: false,
             options: Vec::new(),
+            backend: Vec::new(),
             server_options: "",
+            listen: super::FRONTEND,
             servers: vec![(super::SERVER.to_owned(), SocketAddr::new(network::POD, envoy::PORT))],
         }
     }
@@ -63,9 +69,12 @@ backend {backend}
 ",
             log.display(),
             socket.display(),
-            super::FRONTEND,
+            self.listen,
             backend = super::BACKEND,
         );
+        for line in &self.backend {
+            let _infallible = writeln!(text, "    {line}");
+        }
         for (name, address) in &self.servers {
             let _infallible = writeln!(
                 text,

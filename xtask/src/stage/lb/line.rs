@@ -19,6 +19,9 @@ pub struct Session {
     /// The state at the end: who ended it (`C` the client, `S` the server, `D` HAProxy since the server is DOWN, `-` nobody)
     /// and what it was about (`H` waiting for the answer's head, `D` data), then two characters about cookies.
     pub termination: String,
+    /// How often HAProxy tried another connection for it, and whether the last one was to another server.
+    pub retries: u32,
+    pub redispatched: bool,
     /// The request's first line.
     pub request: String,
 }
@@ -51,17 +54,21 @@ impl Line {
             "-",
             "-",
             termination,
-            _,
+            counts,
             _,
         ] = fields.as_slice()
         else {
             return None;
         };
         accepted.strip_prefix('[')?.strip_suffix(']')?;
+        // Connections of all kinds, and retries last: with a `+` when the last of them was to another server.
+        let retries = counts.rsplit('/').next()?;
         Some(Session {
             server: backend.split_once('/')?.1.to_owned(),
             status: status.parse().ok()?,
             termination: Some(termination).filter(|word| word.len() == 4)?.to_owned(),
+            retries: retries.trim_start_matches('+').parse().ok()?,
+            redispatched: retries.starts_with('+'),
             request: request.trim_end_matches('"').to_owned(),
         })
     }
@@ -92,14 +99,17 @@ mod tests {
             server: "pod1".to_owned(),
             status: 502,
             termination: "DH--".to_owned(),
+            retries: 0,
+            redispatched: false,
             request: "GET /sleep?seconds=9 HTTP/1.1".to_owned(),
         };
         assert_eq!(killed, Some(expected));
         let none = session(
             "2026-11-30T07:11:48.537337+00:00 127.0.0.1:60058 [30/Nov/2026:07:11:43.828] fe be/<NOSRV> 0/-1/-1/-1/0 503 217 \
-             - - SC-- 1/1/0/0/0 0/0 \"GET / HTTP/1.1\"",
+             - - SC-- 1/1/0/0/+3 0/0 \"GET / HTTP/1.1\"",
         );
-        assert_eq!(none.map(|session| (session.server, session.status)), Some(("<NOSRV>".to_owned(), 503)));
+        let told = none.map(|one| (one.server, one.status, one.retries, one.redispatched));
+        assert_eq!(told, Some(("<NOSRV>".to_owned(), 503, 3, true)));
         for other in [
             "2026-11-30T07:12:51.005467+00:00 Server be/pod1 is DOWN, reason: Layer7 wrong status, code: 503, info: \
              \"Service Unavailable\", check duration: 1ms. 0 active and 0 backup servers left.",
