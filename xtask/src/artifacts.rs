@@ -56,6 +56,17 @@ impl Artifacts {
     }
 }
 
+/// Builds the daemon and the sidecar alone, for release; gives where they are.
+pub fn programs() -> Result<(PathBuf, PathBuf)> {
+    let build = ["--release", "--package", "gt-daemon", "--package", "gt-hc"];
+    let end = stream(cargo::static_cargo("build", &build), LIMIT, |line| println!("{line}"))?;
+    if !end.success() {
+        bail!("the build ended with {end}: see the compiler's messages above");
+    }
+    let directory = cargo::target_dir().join(cargo::host()).join("release");
+    Ok((directory.join("gt-daemon"), directory.join("gt-hc")))
+}
+
 /// Builds everything `cargo test` would run.
 pub fn build() -> Result<Artifacts> {
     let command = cargo::static_cargo("test", &["--no-run", "--message-format", "json-render-diagnostics"]);

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     demo::{self, health},
-    setup,
+    lab, setup,
     stage::app,
     test, vm,
 };
@@ -25,6 +25,8 @@ enum Xtask {
     Setup,
     /// Let a real load balancer cut a real request, and show what gt says about it
     Demo(demo::Options),
+    /// Play drains of real pods, and compare what gt says of them with what HAProxy, Envoy, tcpdump and the clients saw
+    Lab(lab::Options),
     /// Format, lints, unit tests, tests with real parts, kernel tests here and in a VM, licences
     Test,
     /// Measure what gt costs
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Xtask::Setup => setup::run(),
         Xtask::Demo(options) => demo::run(&options),
+        Xtask::Lab(options) => lab::run(&options),
         Xtask::Test => return test::run(),
         Xtask::Bench(what) => bench::run(&what),
         Xtask::VmTest(options) => vm::run(&options),

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use xtask::stage::{
-    counts::by,
-    wire::End,
-};
+use xtask::stage::{counts::by, wire::End};
 
 use crate::record::Record;
 

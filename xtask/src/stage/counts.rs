@@ -102,6 +102,20 @@ impl Counts {
         }
     }
 
+    /// Of a daemon that has seen nothing yet.
+    #[must_use]
+    pub fn nothing() -> Self {
+        let none = || Some(BTreeMap::new());
+        Self {
+            opened: Some(0.0),
+            closed: Some(0.0),
+            rsts: none(),
+            cuts: none(),
+            cut_rsts: none(),
+            ..Self::default()
+        }
+    }
+
     /// How many connections of the gateway were closed since `before`; `None` where that is not counted.
     pub fn closed_since(&self, before: &Self) -> Option<f64> {
         Some(self.closed? - before.closed?)

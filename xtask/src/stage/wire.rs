@@ -53,11 +53,7 @@ impl Capture {
             // -Z: it would give the file to a user of its own otherwise.
             command.args(["-U", "-Z", "root", "--print", "-w"]).arg(file);
         }
-        command
-            .arg(filter)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.arg(filter).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::start("tcpdump", &mut command)?;
         let stdout = process.child().stdout.take().context("tcpdump has no output to read")?;
         let mut stderr =

@@ -1,0 +1,192 @@
+//! `cargo xtask lab`: drains of real pods between a real load balancer and real gateways, with gt as the probe and HAProxy,
+//! Envoy, tcpdump and the clients as judges.
+//!
+//! Owns: which plays there are, and what becomes of them. Refuses: to call a round good in which any two witnesses
+//! disagree.
+
+mod artifacts;
+mod clients;
+mod gateway;
+mod judge;
+mod load;
+mod plan;
+mod record;
+mod round;
+mod sampler;
+mod scene;
+mod story;
+mod table;
+mod topology;
+mod worker;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use nix::unistd::geteuid;
+use serde_json::{Value, json};
+
+use crate::{artifacts as build, setup, setup::Need, stage::interrupt};
+use plan::{Mode, Play, Which, Wish};
+use scene::Scene;
+use story::{Story, write};
+
+/// What is played, and with what.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The scenario
+    scenario: Which,
+    /// Only in this mode; s1 is always current, s2 always improved, the others are played in both
+    #[arg(long)]
+    mode: Option<Mode>,
+    /// How long the long requests take; 60 in s1 and s2, 20 in s3 and s4
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..=600))]
+    seconds: Option<u64>,
+    /// How many rounds of each play; with more than one, times are those of --short
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: Option<u16>,
+    /// HTTP/1.1 between load balancer and gateways; so it is by default
+    #[arg(long)]
+    http1: bool,
+    /// HTTP/2 between load balancer and gateways; with --http1 both, one after the other
+    #[arg(long)]
+    http2: bool,
+    /// Health checks and drains ten times as fast as the runbook has them, and s1 and s2 three times
+    #[arg(long)]
+    short: bool,
+    /// Write what all witnesses saw of each round to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// gt-daemon to run, instead of building one
+    #[arg(long, value_name = "FILE", requires = "hc")]
+    daemon: Option<PathBuf>,
+    /// gt-hc to run, instead of building one
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    hc: Option<PathBuf>,
+}
+
+/// The programs under test and the gateway.
+#[derive(Debug)]
+struct Programs {
+    daemon: PathBuf,
+    hc: PathBuf,
+    envoy: PathBuf,
+}
+
+/// Plays what was asked for; an error when any round was not as it should be.
+pub fn run(options: &Options) -> Result<()> {
+    let plays = Wish {
+        which: options.scenario,
+        mode: options.mode,
+        seconds: options.seconds,
+        repeat: options.repeat.map(usize::from),
+        http1: options.http1,
+        http2: options.http2,
+        short: options.short,
+    }
+    .plays()?;
+    if !geteuid().is_root() {
+        bail!(
+            "the lab makes network namespaces and cgroups and loads eBPF programs: run it as root (sudo -E cargo xtask lab)"
+        );
+    }
+    let programs = programs(options)?;
+    // Up to here a signal may end the process as it likes: nothing is there to be cleaned up.
+    interrupt::install()?;
+
+    let directory = artifacts::directory();
+    let mut score = Score::default();
+    for play in &plays {
+        rounds(play, &programs, &directory, &mut score)?;
+    }
+    if let Some(file) = &options.json {
+        let text = format!("{:#}\n", Value::Array(score.values));
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let Score { good, failures, .. } = score;
+    write(&format!("\nartifacts: {}\n", directory.display()));
+    for failure in &failures {
+        write(&format!("failed: {failure}\n"));
+    }
+    let result = if failures.is_empty() { "ok" } else { "FAILED" };
+    write(&format!("test result: {result}. {good} passed; {} failed; 0 ignored\n", failures.len()));
+    if !failures.is_empty() {
+        bail!("{} of {} rounds are not as they should be", failures.len(), good + failures.len());
+    }
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Score {
+    good: usize,
+    failures: Vec<String>,
+    values: Vec<Value>,
+}
+
+/// The rounds of a play, all on one stage; a round that cannot be played ends them.
+fn rounds(play: &Play, programs: &Programs, directory: &Path, score: &mut Score) -> Result<()> {
+    let name = |round: usize| format!("{}::{round}", play.name());
+    let mut scene = match Scene::start(play, programs) {
+        Ok(scene) => scene,
+        Err(error) => {
+            interrupt::check()?;
+            return fail(score, play, &name(1), &format!("{error:#}"));
+        }
+    };
+    for round in 1..=play.repeat {
+        let directory = directory.join(format!("{}_{round}", play.name()));
+        artifacts::make(&directory)?;
+        let story = Story::begin(&play.name(), directory.join("run.log"), play.planned());
+        story.tell(&format!("round {round} of {}", play.repeat));
+        let played = round::play(&mut scene, play, programs, &directory, &story);
+        drop(story);
+        interrupt::check()?;
+        let ended = match played {
+            Ok(ended) => ended,
+            Err(error) => return fail(score, play, &name(round), &format!("{:#}", scene.explain(error))),
+        };
+        let mut text = table::table(&ended);
+        if !ended.disagreements.is_empty() {
+            text.push_str(&table::evidence(&ended.record));
+        }
+        write(&format!("{play}, round {round} of {}\n{text}", play.repeat));
+        artifacts::append(&directory.join("table.txt"), &text)?;
+        let value = table::value(play, round, &ended);
+        artifacts::append(&directory.join("record.json"), &format!("{value:#}\n"))?;
+        score.values.push(value);
+        if ended.disagreements.is_empty() {
+            write(&format!("test {} ... ok\n", name(round)));
+            score.good += 1;
+        } else {
+            score.failures.push(format!("{}: {}", name(round), ended.disagreements.join("; ")));
+            write(&format!("test {} ... FAILED\n", name(round)));
+        }
+    }
+    Ok(())
+}
+
+fn fail(score: &mut Score, play: &Play, name: &str, why: &str) -> Result<()> {
+    score.values.push(json!({ "play": play.name(), "error": why }));
+    write(&format!("{why}\ntest {name} ... FAILED\n"));
+    score.failures.push(format!("{name}: {why}"));
+    Ok(())
+}
+
+/// Finds or builds what is played with.
+fn programs(options: &Options) -> Result<Programs> {
+    let (daemon, hc) = match (&options.daemon, &options.hc) {
+        (Some(daemon), Some(hc)) => {
+            setup::ensure(&[Need::Sandbox, Need::Demo])?;
+            let resolve =
+                |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
+            (resolve(daemon)?, resolve(hc)?)
+        }
+        _ => {
+            setup::ensure(&[Need::Build, Need::Sandbox, Need::Demo])?;
+            build::programs()?
+        }
+    };
+    Ok(Programs { daemon, hc, envoy: setup::envoy::envoy()? })
+}

@@ -1,0 +1,230 @@
+//! One round of a play, from the start of its pods to the end of what all witnesses say about it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    Programs,
+    artifacts::{self, append},
+    clients::Asked,
+    gateway::{ENDS, Gateway, Traces},
+    judge,
+    load::Load,
+    plan::{Play, Which},
+    record::{self, Client, HaProxy, Pod, Record},
+    sampler::Sampler,
+    scene::{Scene, slots},
+    story::Story,
+    topology::{DEVICE, FRONTEND_PORT, Slot, UPLINK},
+};
+use crate::stage::{
+    envoy, interrupt,
+    lb::{self, Checked},
+    scrape::Scrape,
+    wire::{self, Capture},
+};
+
+/// Looks in a row that find the same, before a round is over.
+const LOOKS: usize = 3;
+
+/// Until a verdict is told, some six seconds after a pod's end; and as long again on a busy machine.
+const SETTLED: Duration = Duration::from_secs(25);
+
+/// How a round ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) record: Record,
+    pub(super) disagreements: Vec<String>,
+}
+
+/// What looks on from places that stay. Dropped in this order.
+struct Watch {
+    _stat: Sampler,
+    client: Capture,
+    lb: Capture,
+    workers: Vec<Capture>,
+    log_from: usize,
+}
+
+/// Plays it; an error is a round that could not be played, and no disagreement.
+pub(super) fn play(
+    scene: &mut Scene,
+    play: &Play,
+    programs: &Programs,
+    directory: &Path,
+    story: &Story,
+) -> Result<Ended> {
+    let slots = slots(play);
+    let mut standing = Vec::new();
+    for slot in &slots {
+        standing.push(start(scene, play, *slot, programs, directory)?);
+    }
+    // From here on, so that the checks before count for nothing.
+    let watch = Watch::start(scene, play, directory)?;
+    for slot in &slots {
+        scene.lb.wait_for(&slot.server(), Checked::is_up)?;
+    }
+    story.tell(&format!("{} pods are UP; gt-daemon on each worker watches its own", slots.len()));
+
+    let load = (play.scenario == Which::S3).then(|| Load::start(&scene.topology.client));
+    let (mut client, mut gone) = (Client::default(), Vec::new());
+    for (number, slot) in slots.iter().enumerate() {
+        let gateway = standing.remove(0);
+        client.answers.extend(drain(scene, play, *slot, gateway, &mut gone, directory, story)?);
+        if load.is_some() {
+            standing.push(start(scene, play, *slot, programs, directory)?);
+            scene.lb.wait_for(&slot.server(), Checked::is_up)?;
+            story.tell(&format!("pod {} of {} is replaced", number + 1, slots.len()));
+        }
+    }
+    if let Some(load) = load {
+        client.load = load.end()?;
+    }
+    append(&directory.join("curl.out"), &record::curl(&client))?;
+    story.tell("waiting for the last words of all witnesses, gt's verdict among them");
+    let ended = settle(scene, play, &watch, &client, &gone, &standing)?;
+    keep(scene, &ended.record, &gone, directory)?;
+    Ok(ended)
+}
+
+/// Starts a pod in a slot, and waits until the daemon watches it.
+fn start(
+    scene: &mut Scene,
+    play: &Play,
+    slot: Slot,
+    programs: &Programs,
+    directory: &Path,
+) -> Result<Gateway> {
+    static MADE: AtomicUsize = AtomicUsize::new(1);
+    let name = format!("istio-ingressgateway-6d8f9c7b5-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
+    let worker = scene.workers.get(slot.worker).context("a slot of a worker that is not there")?;
+    let gateway = Gateway::start(&scene.topology, worker, slot, &name, &play.timing, programs, directory)?;
+    scene.worker(slot)?.daemon.watches(&name)?;
+    Ok(gateway)
+}
+
+/// Asks a pod for something long, deletes it meanwhile, and gives what the clients saw.
+fn drain(
+    scene: &Scene,
+    play: &Play,
+    slot: Slot,
+    gateway: Gateway,
+    gone: &mut Vec<Traces>,
+    directory: &Path,
+    story: &Story,
+) -> Result<Vec<super::clients::Answer>> {
+    let timing = play.timing;
+    let paths = judge::aimed(play.scenario, timing.asked.as_millis());
+    let limit = timing.asked * 2 + Duration::from_secs(10);
+    let asked = paths
+        .iter()
+        .map(|path| Asked::begin(&scene.topology.client, &format!("{path}&at={}", slot.server()), limit))
+        .collect::<Result<Vec<_>>>()?;
+    gateway.in_flight(paths.len() as u64)?;
+    interrupt::pause(timing.delete_after)?;
+    story.tell(&format!("pod {} is deleted with {} long requests in flight", gateway.name, paths.len()));
+    gone.push(gateway.delete(play.mode, timing.grace, directory)?);
+    let answers = asked.into_iter().map(|asked| asked.answer(limit)).collect::<Result<Vec<_>>>()?;
+    let whole = answers.iter().filter(|answer| answer.good()).count();
+    story.tell(&format!("it is gone; {whole} of {} long requests had their whole answers", answers.len()));
+    Ok(answers)
+}
+
+impl Watch {
+    fn start(scene: &Scene, play: &Play, directory: &Path) -> Result<Self> {
+        let stat = directory.join("haproxy-stat-timeline.csv");
+        append(&stat, &artifacts::stat_head())?;
+        let socket = scene.lb.socket().to_owned();
+        let stat = Sampler::start(&stat, play.timing.poll, move |stamp| {
+            artifacts::stat_rows(stamp, &lb::command_on(&socket, "show stat").ok()?)
+        })?;
+        let pcap = |name: &str| directory.join(format!("{name}.pcap"));
+        let workers = scene.topology.workers.iter().enumerate().map(|(number, netns)| {
+            Capture::start(netns, UPLINK, ENDS, Some(&pcap(&format!("worker{}", number + 1))))
+        });
+        Ok(Self {
+            _stat: stat,
+            client: Capture::start(&scene.topology.client, DEVICE, ENDS, Some(&pcap("client")))?,
+            lb: Capture::start(&scene.topology.lb, "any", ENDS, Some(&pcap("lb")))?,
+            workers: workers.collect::<Result<_>>()?,
+            log_from: scene.lb.log().length(),
+        })
+    }
+}
+
+/// Waits until all witnesses agree, and go on to; or until they have had time enough.
+fn settle(
+    scene: &mut Scene,
+    play: &Play,
+    watch: &Watch,
+    client: &Client,
+    gone: &[Traces],
+    standing: &[Gateway],
+) -> Result<Ended> {
+    let until = Instant::now() + SETTLED;
+    let mut agreed = 0;
+    loop {
+        interrupt::pause(Duration::from_millis(100))?;
+        let record = look(scene, watch, client, gone, standing)?;
+        let disagreements = judge::disagreements(play, &record);
+        agreed = if disagreements.is_empty() { agreed + 1 } else { 0 };
+        if agreed == LOOKS || Instant::now() > until {
+            return Ok(Ended { record, disagreements });
+        }
+    }
+}
+
+fn look(
+    scene: &mut Scene,
+    watch: &Watch,
+    client: &Client,
+    gone: &[Traces],
+    standing: &[Gateway],
+) -> Result<Record> {
+    let mut traces = gone.to_vec();
+    for gateway in standing {
+        traces.push(gateway.traces()?);
+    }
+    let mut scrapes: Vec<Scrape> = Vec::new();
+    for worker in &mut scene.workers {
+        worker.daemon.running()?;
+        scrapes.push(worker.daemon.scrape()?);
+    }
+    let pods = traces.iter().map(|traces| {
+        let scrape = scrapes.get(traces.slot.worker).context("a slot of a worker that is not there")?;
+        Ok(Pod::of(traces, scrape))
+    });
+    let at_workers: Vec<_> = watch.workers.iter().flat_map(Capture::lines).collect();
+    Ok(Record {
+        client: client.clone(),
+        haproxy: HaProxy::of(&scene.lb.log().after(watch.log_from)),
+        at_lb: wire::packets(&watch.lb.lines(), envoy::PORT),
+        at_workers: wire::packets(&at_workers, envoy::PORT),
+        at_client: wire::packets(&watch.client.lines(), FRONTEND_PORT),
+        pods: pods.collect::<Result<_>>()?,
+    })
+}
+
+/// Puts what is not there yet among the artifacts: HAProxy's log, and what the daemons say.
+fn keep(scene: &Scene, record: &Record, gone: &[Traces], directory: &Path) -> Result<()> {
+    append(&directory.join("haproxy.log"), &(record.haproxy.lines.join("\n") + "\n"))?;
+    for (number, worker) in scene.workers.iter().enumerate() {
+        let file = |what: &str| -> PathBuf { directory.join(format!("gt-worker{}.{what}", number + 1)) };
+        append(&file("metrics"), &worker.daemon.metrics()?)?;
+        fs::copy(worker.log(), file("log"))
+            .with_context(|| format!("cannot copy {}", worker.log().display()))?;
+    }
+    for traces in gone {
+        let told = record.pods.iter().find(|pod| pod.name == traces.name);
+        if told.is_some_and(|pod| pod.gt.verdicts.as_ref().is_some_and(|told| !told.is_empty())) {
+            scene.take_record(traces.slot, &traces.name, &directory.join("gt-record"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The stage of one play: everything that stays while pods come and go.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::{
+    Programs,
+    plan::Play,
+    topology::{FRONTEND, Slot, Topology, WORKERS},
+    worker::Worker,
+};
+use crate::stage::{
+    lb::{self, Checked, LoadBalancer},
+    workdir::Workdir,
+};
+
+/// Dropped in this order: the daemons, the load balancer, the namespaces, the files.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) workers: Vec<Worker>,
+    pub(super) lb: LoadBalancer,
+    pub(super) topology: Topology,
+    _workdir: Workdir,
+}
+
+impl Scene {
+    /// Starts it, with a load balancer that finds no pod yet.
+    pub(super) fn start(play: &Play, programs: &Programs) -> Result<Self> {
+        let workdir = Workdir::create()?;
+        let topology = Topology::create()?;
+        let slots = slots(play);
+        let aims = slots.iter().map(|slot| {
+            let server = slot.server();
+            format!("use-server {server} if {{ url_param(at) {server} }}")
+        });
+        let config = lb::Config {
+            inter: play.timing.inter,
+            http2: play.http2,
+            options: if play.http2 { vec!["http-reuse always"] } else { Vec::new() },
+            backend: aims.collect(),
+            listen: FRONTEND,
+            servers: slots.iter().map(|slot| (slot.server(), slot.gateway())).collect(),
+            ..lb::Config::default()
+        };
+        let mut lb = LoadBalancer::launch(&topology.lb, workdir.path(), &config)?;
+        for slot in &slots {
+            lb.wait_for(&slot.server(), Checked::is_down)?;
+        }
+        let mut workers = Vec::new();
+        for (number, netns) in topology.workers.iter().enumerate() {
+            let node = workdir.path().join(format!("worker{}", number + 1));
+            workers.push(Worker::start(netns, node, programs)?);
+        }
+        Ok(Self { workers, lb, topology, _workdir: workdir })
+    }
+
+    /// The worker of a slot.
+    pub(super) fn worker(&mut self, slot: Slot) -> Result<&mut Worker> {
+        self.workers.get_mut(slot.worker).context("a slot of a worker that is not there")
+    }
+
+    /// Adds to an error what the daemons wrote.
+    pub(super) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        self.workers.iter().fold(error, |error, worker| worker.daemon.explain(error))
+    }
+
+    /// Takes the record of a pod's drain from where its daemon wrote it.
+    pub(super) fn take_record(&self, slot: Slot, pod: &str, to: &Path) -> Result<()> {
+        let worker = self.workers.get(slot.worker).context("a slot of a worker that is not there")?;
+        let from = worker.records();
+        let told = || format!("cannot take the record of pod {pod} from {}", from.display());
+        for entry in fs::read_dir(&from).with_context(told)? {
+            let path = entry.with_context(told)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !name.contains(&format!("_{pod}_")) {
+                continue;
+            }
+            let to = to.join(name);
+            fs::create_dir_all(&to).with_context(told)?;
+            for file in files(&path).with_context(told)? {
+                let name = file.file_name().unwrap_or_default();
+                fs::copy(&file, to.join(name)).with_context(told)?;
+            }
+            return Ok(());
+        }
+        Err(anyhow!("gt-daemon has told the verdict of pod {pod} and left no record in {}", from.display()))
+    }
+}
+
+fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Where a play has its pods: on both workers where there are several.
+pub(super) fn slots(play: &Play) -> Vec<Slot> {
+    (0..play.pods())
+        .map(|number| Slot {
+            worker: number % WORKERS,
+            place: u8::try_from(number / WORKERS).unwrap_or(u8::MAX),
+        })
+        .collect()
+}
