@@ -21,6 +21,7 @@ use super::{
 use crate::{
     sandbox::Netns,
     stage::{
+        counts::Counts,
         envoy::{self, Envoy, text},
         hc::Hc,
         interrupt,
@@ -45,6 +46,8 @@ pub(super) struct Gateway {
     netns: Arc<Netns>,
     pub(super) name: String,
     pub(super) slot: Slot,
+    /// What gt counted of it before its first request.
+    pub(super) before: Counts,
 }
 
 /// What a pod leaves behind, or has by now.
@@ -56,6 +59,8 @@ pub(super) struct Traces {
     pub(super) gone: bool,
     /// Envoy's own counters, of one that is gone just before it was told to end.
     pub(super) envoy: BTreeMap<String, u64>,
+    /// What gt had counted of it before its first request.
+    pub(super) before: Counts,
     /// What was on its wire.
     pub(super) packets: Vec<String>,
     /// The sidecar's log, as `kubectl logs` would show it.
@@ -93,7 +98,18 @@ impl Gateway {
             let active = envoy::active(&asked).ok()?;
             Some(format!("{stamp}\t{}\n", active.trim().replace('\n', " ")))
         })?;
-        Ok(Self { sampler, capture, envoy, hc, app, pod, netns, name: name.to_owned(), slot })
+        Ok(Self {
+            sampler,
+            capture,
+            envoy,
+            hc,
+            app,
+            pod,
+            netns,
+            name: name.to_owned(),
+            slot,
+            before: Counts::nothing(),
+        })
     }
 
     /// Waits until so many requests are in flight in it.
@@ -127,7 +143,7 @@ impl Gateway {
         // It has no handler, and nothing to wait for.
         end(&mut self.app, left())?;
 
-        let Self { sampler, capture, envoy: mut gateway, mut hc, app, pod, netns, name, slot } = self;
+        let Self { sampler, capture, envoy: mut gateway, mut hc, app, pod, netns, name, slot, before } = self;
         drop(sampler);
         let packets = capture.finish()?;
         let log = copy_log(hc.container().log(), &artifacts.join("hc.log"))?;
@@ -135,7 +151,7 @@ impl Gateway {
         drop((gateway, hc, app));
         drop(netns);
         pod.remove()?;
-        Ok(Traces { name, slot, gone: true, envoy, packets, hc: log })
+        Ok(Traces { name, slot, gone: true, before, envoy, packets, hc: log })
     }
 
     /// What it has left behind by now.
@@ -144,6 +160,7 @@ impl Gateway {
             name: self.name.clone(),
             slot: self.slot,
             gone: false,
+            before: self.before.clone(),
             envoy: self.envoy.stats()?,
             packets: self.capture.lines(),
             hc: String::new(),

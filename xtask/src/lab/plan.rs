@@ -48,6 +48,8 @@ pub(super) struct Timing {
     pub(super) delete_after: Duration,
     /// Between two health checks.
     pub(super) inter: Duration,
+    /// After which HAProxy looks which idle connections it needs no more; its default is five seconds.
+    pub(super) purge: Duration,
     pub(super) lb_buffer: Duration,
     pub(super) drain_timeout: Duration,
     pub(super) grace: Duration,
@@ -64,6 +66,7 @@ impl Timing {
             asked,
             delete_after: Duration::from_secs(5).min(asked / 4),
             inter,
+            purge: Duration::from_secs(5),
             lb_buffer,
             drain_timeout,
             grace: drain_timeout + lb_buffer + Duration::from_secs(30),
@@ -79,6 +82,7 @@ impl Timing {
             asked,
             delete_after: Duration::from_millis(300),
             inter: Duration::from_millis(200),
+            purge: Duration::from_millis(500),
             lb_buffer,
             drain_timeout,
             grace: drain_timeout + lb_buffer + Duration::from_secs(10),

@@ -1,9 +1,6 @@
 //! What each witness saw of a round: the clients, HAProxy, tcpdump, Envoy, the sidecars, and gt.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{clients::Answer, gateway::Traces, load::Tally};
 use crate::stage::{
@@ -137,24 +134,26 @@ impl Pod {
             packets: wire::packets(&traces.packets, envoy::PORT),
             connections: wire::connections(&traces.packets, IpAddr::V4(traces.slot.address()), envoy::PORT),
             transitions: traces.hc.lines().filter_map(transition).collect(),
-            gt: Gt::of(scrape, &traces.name),
+            gt: Gt::since(&traces.before, scrape, &traces.name),
         }
     }
 }
 
 impl Gt {
-    fn of(scrape: &Scrape, pod: &str) -> Self {
-        let (none, now) = (Counts::nothing(), Counts::of(scrape, pod));
-        let rsts = ["received", "sent"].map(|direction| (direction, now.gateway_rsts(direction)));
+    fn since(before: &Counts, scrape: &Scrape, pod: &str) -> Self {
+        let now = Counts::of(scrape, pod);
+        let rsts = ["received", "sent"].into_iter().filter_map(|direction| {
+            Some((direction, now.gateway_rsts(direction)? - before.gateway_rsts(direction)?))
+        });
         let verdicts = scrape.declares("gt_drains").then(|| {
             let samples = scrape.select("gt_drains_total", &[]).filter(|sample| sample.label("pod") == pod);
             let told = samples.filter(|sample| sample.value > 0.0);
             told.map(|sample| (sample.label("verdict").to_owned(), sample.value)).collect()
         });
         Self {
-            cuts: now.cuts_since(&none).unwrap_or_default(),
-            cut_rsts: now.cut_rsts_since(&none).unwrap_or_default(),
-            rsts: rsts.into_iter().filter_map(|(direction, count)| Some((direction, count?))).collect(),
+            cuts: now.cuts_since(before).unwrap_or_default(),
+            cut_rsts: now.cut_rsts_since(before).unwrap_or_default(),
+            rsts: rsts.collect(),
             verdicts,
         }
     }
@@ -179,11 +178,6 @@ impl Gt {
 }
 
 impl Record {
-    /// The verdicts over the pods that are gone.
-    pub(super) fn verdicts(&self) -> BTreeSet<&str> {
-        self.gone().map(|pod| pod.gt.verdict()).collect()
-    }
-
     pub(super) fn gone(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().filter(|pod| pod.gone)
     }

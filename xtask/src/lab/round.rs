@@ -24,6 +24,7 @@ use super::{
     topology::{DEVICE, FRONTEND_PORT, Slot, UPLINK},
 };
 use crate::stage::{
+    counts::Counts,
     envoy, interrupt,
     lb::{self, Checked},
     scrape::Scrape,
@@ -104,8 +105,12 @@ fn start(
     static MADE: AtomicUsize = AtomicUsize::new(1);
     let name = format!("istio-ingressgateway-6d8f9c7b5-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
     let worker = scene.workers.get(slot.worker).context("a slot of a worker that is not there")?;
-    let gateway = Gateway::start(&scene.topology, worker, slot, &name, &play.timing, programs, directory)?;
-    scene.worker(slot)?.daemon.watches(&name)?;
+    let mut gateway =
+        Gateway::start(&scene.topology, worker, slot, &name, &play.timing, programs, directory)?;
+    let daemon = &mut scene.worker(slot)?.daemon;
+    daemon.watches(&name)?;
+    // While its containers came up they were asked whether they listen yet, and refused that by RSTs on its loopback.
+    gateway.before = Counts::of(&daemon.scrape()?, &name);
     Ok(gateway)
 }
 

@@ -42,6 +42,7 @@ impl Scene {
             http2: play.http2,
             options: if play.http2 { vec!["http-reuse always"] } else { Vec::new() },
             backend: aims.collect(),
+            server_options: format!("pool-purge-delay {}ms", play.timing.purge.as_millis()),
             listen: FRONTEND,
             servers: slots.iter().map(|slot| (slot.server(), slot.gateway())).collect(),
             ..lb::Config::default()

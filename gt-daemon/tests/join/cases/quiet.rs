@@ -47,14 +47,14 @@ fn pool_at_down() -> Result<()> {
         three_at_once(scene)?;
         scene.turn_away()
     };
-    let lb = lb::Config { server_options: "pool-purge-delay 500ms", ..lb::Config::default() };
+    let lb = lb::Config { server_options: "pool-purge-delay 500ms".to_owned(), ..lb::Config::default() };
     rounds(&lb, &BY_HAND, &served(PURGED, &[End::RstReceived]), play, nothing_left)
 }
 
 /// Exercises HAProxy's housekeeping in ordinary work: idle connections end by a bare RST.
 fn pool_purge() -> Result<()> {
     let play = |scene: &mut Scene| three_at_once(scene);
-    let lb = lb::Config { server_options: "pool-purge-delay 100ms", ..lb::Config::default() };
+    let lb = lb::Config { server_options: "pool-purge-delay 100ms".to_owned(), ..lb::Config::default() };
     rounds(&lb, &BY_HAND, &served(PURGED, &[End::RstReceived]), play, nothing_left)
 }
 

@@ -16,7 +16,7 @@ pub struct Config {
     /// Further lines for the backend alone, such as `use-server pod if TRUE`.
     pub backend: Vec<String>,
     /// Further words of each server, such as `pool-purge-delay 200ms`.
-    pub server_options: &'static str,
+    pub server_options: String,
     /// Where clients reach it.
     pub listen: SocketAddr,
     /// The servers' names, and where their gateways listen.
@@ -31,7 +31,7 @@ impl Default for Config {
             http2: false,
             options: Vec::new(),
             backend: Vec::new(),
-            server_options: "",
+            server_options: String::new(),
             listen: super::FRONTEND,
             servers: vec![(super::SERVER.to_owned(), SocketAddr::new(network::POD, envoy::PORT))],
         }
