@@ -138,8 +138,7 @@ impl Wish {
     fn play(self, scenario: Which, mode: Mode, http2: bool) -> Play {
         let long = scenario == Which::S1 || scenario == Which::S2;
         let asked = Duration::from_secs(self.seconds.unwrap_or(match (self.short, scenario) {
-            (true, Which::S3) => 2,
-            (true, _) => 3,
+            (true, _) => 2,
             (false, Which::S1 | Which::S2) => 60,
             (false, _) => 20,
         }));
@@ -179,8 +178,9 @@ impl Play {
             Mode::Current => Duration::ZERO,
             Mode::Improved => asked.saturating_sub(delete_after),
         };
-        let one = delete_after + drained + lb_buffer + inter + Duration::from_secs(4);
-        one * u32::try_from(self.pods()).unwrap_or(1)
+        let one = delete_after + drained + lb_buffer + inter + Duration::from_secs(2);
+        // Besides, pods are there for a while before, and the verdict is told some time after.
+        one * u32::try_from(self.pods()).unwrap_or(1) + Duration::from_secs(11)
     }
 
     /// A name for directories and tests: `s1_current_http1`.

@@ -37,6 +37,9 @@ const LOOKS: usize = 3;
 /// Until a verdict is told, some six seconds after a pod's end; and as long again on a busy machine.
 const SETTLED: Duration = Duration::from_secs(25);
 
+/// A pod has been there for a while when its drain begins: gt wants to have seen a quiet Envoy before its word is exact.
+const REST: Duration = Duration::from_secs(3);
+
 /// How a round ended.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -72,6 +75,8 @@ pub(super) fn play(
         scene.lb.wait_for(&slot.server(), Checked::is_up)?;
     }
     story.tell(&format!("{} pods are UP; gt-daemon on each worker watches its own", slots.len()));
+
+    interrupt::pause(REST)?;
 
     let load = (play.scenario == Which::S3).then(|| Load::start(&scene.topology.client));
     let (mut client, mut gone) = (Client::default(), Vec::new());
