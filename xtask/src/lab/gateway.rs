@@ -83,17 +83,19 @@ impl Gateway {
         let me = env::current_exe().context("cannot find this program's own file")?;
         let listen = envoy::APP.to_string();
         let mut app = pod.start("app", &[text(&me)?, "demo-app", "--listen", &listen], &[])?;
+        let envoy = Envoy::start(&pod, &programs.envoy, &worker.node)?;
+        app.listens(envoy::APP)?;
+        let file = artifacts.join(format!("{name}.pcap"));
+        let capture = Capture::start(&netns, DEVICE, ENDS, Some(&file))?;
+        let asked = Arc::clone(&netns);
+        // Last, as Istio's holdApplicationUntilProxyStarts has it: it tells the load balancer 200 whether the gateway
+        // listens or not.
         let seconds = |length: Duration| format!("{}ms", length.as_millis());
         let (poll, drain_timeout, lb_buffer) =
             (seconds(timing.poll), seconds(timing.drain_timeout), seconds(timing.lb_buffer));
         let settings =
             [("POLL_INTERVAL", &*poll), ("DRAIN_TIMEOUT", &*drain_timeout), ("LB_BUFFER", &*lb_buffer)];
         let hc = Hc::start(&pod, &programs.hc, &settings)?;
-        let envoy = Envoy::start(&pod, &programs.envoy, &worker.node)?;
-        app.listens(envoy::APP)?;
-        let file = artifacts.join(format!("{name}.pcap"));
-        let capture = Capture::start(&netns, DEVICE, ENDS, Some(&file))?;
-        let asked = Arc::clone(&netns);
         let sampler = Sampler::start(&artifacts.join("envoy-active.tsv"), timing.poll, move |stamp| {
             let active = envoy::active(&asked).ok()?;
             Some(format!("{stamp}\t{}\n", active.trim().replace('\n', " ")))

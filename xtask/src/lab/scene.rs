@@ -40,7 +40,8 @@ impl Scene {
         let config = lb::Config {
             inter: play.timing.inter,
             http2: play.http2,
-            options: if play.http2 { vec!["http-reuse always"] } else { Vec::new() },
+            // Else each client has connections of its own to the pods, and few streams share one.
+            options: vec!["http-reuse always"],
             backend: aims.collect(),
             server_options: format!("pool-purge-delay {}ms", play.timing.purge.as_millis()),
             listen: FRONTEND,
