@@ -150,6 +150,11 @@ pub fn enslave(netns: &Netns, device: &str, bridge: &str) -> Result<()> {
     ip(&["-n", netns.name(), "link", "set", device, "master", bridge])
 }
 
+/// Removes a device, and the other end of its veth pair with it.
+pub fn remove_device(netns: &Netns, device: &str) -> Result<()> {
+    ip(&["-n", netns.name(), "link", "delete", device])
+}
+
 /// Gives a device a hardware address, such as `02:00:00:00:00:01`.
 pub fn hardware_address(netns: &Netns, device: &str, address: &str) -> Result<()> {
     ip(&["-n", netns.name(), "link", "set", device, "address", address])

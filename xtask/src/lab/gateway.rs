@@ -15,19 +15,16 @@ use super::{
     Programs,
     plan::{Mode, Timing},
     sampler::Sampler,
-    topology::{DEVICE, Slot, Topology},
+    topology::{DEVICE, Place, Slot, Topology},
     worker::Worker,
 };
-use crate::{
-    sandbox::Netns,
-    stage::{
-        counts::Counts,
-        envoy::{self, Envoy, text},
-        hc::Hc,
-        interrupt,
-        pod::{self, Container, Pod},
-        wire::Capture,
-    },
+use crate::stage::{
+    counts::Counts,
+    envoy::{self, Envoy, text},
+    hc::Hc,
+    interrupt,
+    pod::{self, Container, Pod},
+    wire::Capture,
 };
 
 /// Segments that begin or end connections, of the requests and of the health checks.
@@ -43,7 +40,7 @@ pub(super) struct Gateway {
     hc: Hc,
     app: Container,
     pod: Pod,
-    netns: Arc<Netns>,
+    place: Place,
     pub(super) name: String,
     pub(super) slot: Slot,
     /// What gt counted of it before its first request.
@@ -70,7 +67,6 @@ pub(super) struct Traces {
 impl Gateway {
     /// Starts the pod `name` in a slot of its worker, and waits until its containers listen.
     pub(super) fn start(
-        topology: &Topology,
         worker: &Worker,
         slot: Slot,
         name: &str,
@@ -78,7 +74,8 @@ impl Gateway {
         programs: &Programs,
         artifacts: &Path,
     ) -> Result<Self> {
-        let netns = topology.pod(slot, &worker.netns)?;
+        let place = Topology::pod(slot, &worker.netns)?;
+        let netns = Arc::clone(&place.netns);
         let pod = Pod::create(&netns, &worker.node, pod::NAMESPACE, name)?;
         let me = env::current_exe().context("cannot find this program's own file")?;
         let listen = envoy::APP.to_string();
@@ -107,7 +104,7 @@ impl Gateway {
             hc,
             app,
             pod,
-            netns,
+            place,
             name: name.to_owned(),
             slot,
             before: Counts::nothing(),
@@ -145,13 +142,14 @@ impl Gateway {
         // It has no handler, and nothing to wait for.
         end(&mut self.app, left())?;
 
-        let Self { sampler, capture, envoy: mut gateway, mut hc, app, pod, netns, name, slot, before } = self;
+        let Self { sampler, capture, envoy: mut gateway, mut hc, app, pod, place, name, slot, before } = self;
         drop(sampler);
         let packets = capture.finish()?;
         let log = copy_log(hc.container().log(), &artifacts.join("hc.log"))?;
         copy_log(gateway.container().log(), &artifacts.join("envoy.log"))?;
         drop((gateway, hc, app));
-        drop(netns);
+        place.unplug()?;
+        drop(place);
         pod.remove()?;
         Ok(Traces { name, slot, gone: true, before, envoy, packets, hc: log })
     }

@@ -110,8 +110,7 @@ fn start(
     static MADE: AtomicUsize = AtomicUsize::new(1);
     let name = format!("istio-ingressgateway-6d8f9c7b5-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
     let worker = scene.workers.get(slot.worker).context("a slot of a worker that is not there")?;
-    let mut gateway =
-        Gateway::start(&scene.topology, worker, slot, &name, &play.timing, programs, directory)?;
+    let mut gateway = Gateway::start(worker, slot, &name, &play.timing, programs, directory)?;
     let daemon = &mut scene.worker(slot)?.daemon;
     daemon.watches(&name)?;
     // While its containers came up they were asked whether they listen yet, and refused that by RSTs on its loopback.

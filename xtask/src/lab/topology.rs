@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    sandbox::{End, Netns, bridge, enslave, hardware_address, veth},
+    sandbox::{End, Netns, bridge, enslave, hardware_address, remove_device, veth},
     stage::envoy,
 };
 
@@ -71,6 +71,14 @@ impl Slot {
     }
 }
 
+/// A pod's namespace, and its port on the bridge.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) netns: Arc<Netns>,
+    worker: Arc<Netns>,
+    port: String,
+}
+
 impl Topology {
     /// Makes them, and joins the client and each worker to the load balancer.
     pub(super) fn create() -> Result<Self> {
@@ -99,7 +107,7 @@ impl Topology {
     }
 
     /// A namespace for a pod, on its worker's bridge.
-    pub(super) fn pod(&self, slot: Slot, worker: &Netns) -> Result<Arc<Netns>> {
+    pub(super) fn pod(slot: Slot, worker: &Arc<Netns>) -> Result<Place> {
         // Devices go some time after their namespace: each pod's has a name of its own.
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -113,6 +121,14 @@ impl Topology {
         let hardware = format!("02:67:74:00:{:02x}:{:02x}", slot.subnet(), slot.place);
         hardware_address(&netns, DEVICE, &hardware)?;
         enslave(worker, &port, BRIDGE)?;
-        Ok(netns)
+        Ok(Place { netns, worker: Arc::clone(worker), port })
+    }
+}
+
+impl Place {
+    /// Takes the pod off the network, as a network plugin does when the containers have ended. Its namespace may live longer: as
+    /// long as anybody looks into it.
+    pub(super) fn unplug(&self) -> Result<()> {
+        remove_device(&self.worker, &self.port)
     }
 }
