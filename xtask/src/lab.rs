@@ -107,11 +107,11 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let Score { good, failures, .. } = score;
     write(&format!("\nartifacts: {}\n", directory.display()));
-    for failure in &failures {
-        write(&format!("failed: {failure}\n"));
+    for (name, why) in &failures {
+        write(&format!("\n---- {name} ----\n{why}\n"));
     }
     let result = if failures.is_empty() { "ok" } else { "FAILED" };
-    write(&format!("test result: {result}. {good} passed; {} failed; 0 ignored\n", failures.len()));
+    write(&format!("\ntest result: {result}. {good} passed; {} failed; 0 ignored\n", failures.len()));
     if !failures.is_empty() {
         bail!("{} of {} rounds are not as they should be", failures.len(), good + failures.len());
     }
@@ -121,7 +121,8 @@ pub fn run(options: &Options) -> Result<()> {
 #[derive(Debug, Default)]
 struct Score {
     good: usize,
-    failures: Vec<String>,
+    /// The names of bad rounds, and why they are bad.
+    failures: Vec<(String, String)>,
     values: Vec<Value>,
 }
 
@@ -160,7 +161,7 @@ fn rounds(play: &Play, programs: &Programs, directory: &Path, score: &mut Score)
             write(&format!("test {} ... ok\n", name(round)));
             score.good += 1;
         } else {
-            score.failures.push(format!("{}: {}", name(round), ended.disagreements.join("; ")));
+            score.failures.push((name(round), ended.disagreements.join("\n")));
             write(&format!("test {} ... FAILED\n", name(round)));
         }
     }
@@ -170,7 +171,7 @@ fn rounds(play: &Play, programs: &Programs, directory: &Path, score: &mut Score)
 fn fail(score: &mut Score, play: &Play, name: &str, why: &str) -> Result<()> {
     score.values.push(json!({ "play": play.name(), "error": why }));
     write(&format!("{why}\ntest {name} ... FAILED\n"));
-    score.failures.push(format!("{name}: {why}"));
+    score.failures.push((name.to_owned(), why.to_owned()));
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod coverage;
 mod overview;
 
 use std::{
+    env,
     process::{Command, ExitCode},
     time::Duration,
 };
@@ -70,6 +71,8 @@ pub fn run() -> ExitCode {
     overview.step("unit tests", || unit_tests(need(built.as_ref())?, &mut units));
     let mut joins = Report::default();
     overview.step("join tests", || join_tests(need(built.as_ref())?, &mut joins));
+    let mut labs = Report::default();
+    overview.step("lab, short form", || lab(need(built.as_ref())?, &mut labs));
     overview.step("kernel tests here", || kernel_tests(need(built.as_ref())?, &mut coverage));
     overview.step("kernel tests in VMs", || guests(need(built.as_ref())?, &mut coverage));
     if built.is_some() {
@@ -80,7 +83,8 @@ pub fn run() -> ExitCode {
 
     print!("{}", coverage.lists());
     print!("{}", overview.table());
-    print!("{}{}{}", units.failures("unit tests"), joins.failures("join tests"), coverage.failures());
+    print!("{}{}", units.failures("unit tests"), joins.failures("join tests"));
+    print!("{}{}", labs.failures("the lab"), coverage.failures());
     println!("{overview}");
     if overview.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -153,6 +157,20 @@ fn join_tests(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     Ok(Ended::counted(report.counted.unwrap_or_default()))
 }
 
+/// Drains of whole pods in the lab, each round with every witness as a judge.
+fn lab(built: &Artifacts, report: &mut Report) -> Result<Ended> {
+    if !geteuid().is_root() {
+        return Ok(Ended::skipped("not root: namespaces, cgroups and bpf() need it"));
+    }
+    let (_, daemon, hc) = built.join()?;
+    // A process of its own: a signal ends it in its own way, with all that it has made removed.
+    let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
+    command.args(["lab", "all", "--short", "--daemon"]).arg(daemon).arg("--hc").arg(hc);
+    command.current_dir(cargo::root());
+    streamed("lab", command, report)?;
+    Ok(Ended::counted(report.counted.unwrap_or_default()))
+}
+
 /// The kernel tests on the kernel this runs on.
 fn kernel_tests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
     if !geteuid().is_root() {
@@ -170,6 +188,11 @@ fn kernel_tests(built: &Artifacts, coverage: &mut Coverage) -> Result<Ended> {
 /// Runs a suite of gt-daemon's that has an executable of its own, one test at a time; the report is filled in any case.
 fn executable(name: &str, mut command: Command, report: &mut Report) -> Result<()> {
     command.arg("--test-threads=1").current_dir(cargo::root().join("gt-daemon"));
+    streamed(name, command, report)
+}
+
+/// Runs what tells of its tests as a suite does; the report is filled in any case.
+fn streamed(name: &str, command: Command, report: &mut Report) -> Result<()> {
     let end = stream(command, TEST_LIMIT, |line| {
         println!("{name} | {line}");
         report.line(line);

@@ -141,3 +141,7 @@ fn differ<T: Debug + PartialEq>(what: &str, is: &T, should: &T, found: &mut Vec<
         found.push(format!("{what}: {is:?}, not {should:?}"));
     }
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -46,7 +46,6 @@ impl Scene {
             server_options: format!("pool-purge-delay {}ms", play.timing.purge.as_millis()),
             listen: FRONTEND,
             servers: slots.iter().map(|slot| (slot.server(), slot.gateway())).collect(),
-            ..lb::Config::default()
         };
         let mut lb = LoadBalancer::launch(&topology.lb, workdir.path(), &config)?;
         for slot in &slots {
