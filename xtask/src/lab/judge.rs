@@ -86,7 +86,7 @@ fn counts(play: &Play, pod: &Pod, record: &Record, found: &mut Vec<String>) {
     if pod.gone {
         differ("gt's cuts, and HAProxy's", &pod.gt.cut(), &float(haproxy), found);
     }
-    differ("gt's RSTs, and those on the wire", &pod.gt.rsts, &floats(&rsts(&pod.packets)), found);
+    differ("gt's RSTs, and those on the wire", &pod.gt.rsts, &floats(&rsts(&pod.acted_on)), found);
     for (kind, _) in &pod.gt.cuts {
         if kind.label("cause") != "lb_flush" || kind.label("hc_state") != "CLOSING" {
             found.push(format!("gt has {kind}: the load balancer cut it, after CLOSING"));

@@ -61,6 +61,8 @@ pub(super) struct Pod {
     pub(super) envoy_cut: u64,
     /// FINs and RSTs on its own device.
     pub(super) packets: BTreeMap<End, u64>,
+    /// Those of them that met a socket.
+    pub(super) acted_on: BTreeMap<End, u64>,
     pub(super) connections: BTreeMap<String, Connection>,
     /// The sidecar's transitions, such as `OPEN>DRAINING`.
     pub(super) transitions: Vec<String>,
@@ -132,6 +134,7 @@ impl Pod {
             requests: stat("downstream_rq_total"),
             envoy_cut: cut,
             packets: wire::packets(&traces.packets, envoy::PORT),
+            acted_on: wire::acted_on(&traces.packets, envoy::PORT),
             connections: wire::connections(&traces.packets, IpAddr::V4(traces.slot.address()), envoy::PORT),
             transitions: traces.hc.lines().filter_map(transition).collect(),
             gt: Gt::since(&traces.before, scrape, &traces.name),

@@ -51,7 +51,7 @@ pub(super) struct Ended {
 struct Watch {
     _stat: Sampler,
     client: Capture,
-    lb: Capture,
+    lb: Vec<Capture>,
     workers: Vec<Capture>,
     log_from: usize,
 }
@@ -157,10 +157,15 @@ impl Watch {
         let workers = scene.topology.workers.iter().enumerate().map(|(number, netns)| {
             Capture::start(netns, UPLINK, ENDS, Some(&pcap(&format!("worker{}", number + 1))))
         });
+        // One for each: a capture of all devices has been seen to miss an RST that answers a segment at once.
+        let port = |number: usize| {
+            let worker = format!("worker{number}");
+            Capture::start(&scene.topology.lb, &worker, ENDS, Some(&pcap(&format!("lb-{worker}"))))
+        };
         Ok(Self {
             _stat: stat,
             client: Capture::start(&scene.topology.client, DEVICE, ENDS, Some(&pcap("client")))?,
-            lb: Capture::start(&scene.topology.lb, "any", ENDS, Some(&pcap("lb")))?,
+            lb: (1..=scene.workers.len()).map(port).collect::<Result<_>>()?,
             workers: workers.collect::<Result<_>>()?,
             log_from: scene.lb.log().length(),
         })
@@ -209,12 +214,12 @@ fn look(
         let scrape = scrapes.get(traces.slot.worker).context("a slot of a worker that is not there")?;
         Ok(Pod::of(traces, scrape))
     });
-    let at_workers: Vec<_> = watch.workers.iter().flat_map(Capture::lines).collect();
+    let lines = |captures: &[Capture]| captures.iter().flat_map(Capture::lines).collect::<Vec<_>>();
     Ok(Record {
         client: client.clone(),
         haproxy: HaProxy::of(&scene.lb.log().after(watch.log_from)),
-        at_lb: wire::packets(&watch.lb.lines(), envoy::PORT),
-        at_workers: wire::packets(&at_workers, envoy::PORT),
+        at_lb: wire::packets(&lines(&watch.lb), envoy::PORT),
+        at_workers: wire::packets(&lines(&watch.workers), envoy::PORT),
         at_client: wire::packets(&watch.client.lines(), FRONTEND_PORT),
         pods: pods.collect::<Result<_>>()?,
     })

@@ -1,7 +1,7 @@
 //! tcpdump on a device: the independent witness of what was on the wire.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead as _, BufReader},
     net::IpAddr,
     path::Path,
@@ -140,16 +140,39 @@ fn sums(ends: impl Iterator<Item = End>) -> BTreeMap<End, u64> {
 #[must_use]
 pub fn packets(lines: &[String], port: u16) -> BTreeMap<End, u64> {
     let local = format!(".{port}");
+    sums(lines.iter().filter_map(|line| end(line, &local)))
+}
+
+/// The same without RSTs that were received when an RST had ended their connection before: they meet no socket, and the
+/// kernel drops them. So it is when a FIN crosses an RST: the peer has no socket any more, and answers it with another.
+#[must_use]
+pub fn acted_on(lines: &[String], port: u16) -> BTreeMap<End, u64> {
+    let local = format!(".{port}");
+    let mut over = BTreeSet::new();
     sums(lines.iter().filter_map(|line| {
         let (source, destination, flags) = segment(line)?;
-        match (source.ends_with(&local), destination.ends_with(&local), flags) {
-            (true, _, flags) if flags.contains('R') => Some(End::RstSent),
-            (_, true, flags) if flags.contains('R') => Some(End::RstReceived),
-            (true, _, flags) if flags.contains('F') => Some(End::FinSent),
-            (_, true, flags) if flags.contains('F') => Some(End::FinReceived),
-            _ => None,
+        let peer = if source.ends_with(&local) { destination } else { source };
+        if flags.contains('S') {
+            // A new connection of the same peer and port.
+            over.remove(peer);
         }
+        let end = end(line, &local)?;
+        let is_rst = matches!(end, End::RstReceived | End::RstSent);
+        let again = is_rst && !over.insert(peer);
+        Some(end).filter(|end| !(again && *end == End::RstReceived))
     }))
+}
+
+/// What a segment of a connection to `local` ends.
+fn end(line: &str, local: &str) -> Option<End> {
+    let (source, destination, flags) = segment(line)?;
+    match (source.ends_with(local), destination.ends_with(local), flags) {
+        (true, _, flags) if flags.contains('R') => Some(End::RstSent),
+        (_, true, flags) if flags.contains('R') => Some(End::RstReceived),
+        (true, _, flags) if flags.contains('F') => Some(End::FinSent),
+        (_, true, flags) if flags.contains('F') => Some(End::FinReceived),
+        _ => None,
+    }
 }
 
 /// The connections to `port` of the host with `address`, by the other end's address and port, from a capture's lines.
@@ -220,5 +243,19 @@ mod tests {
         assert_eq!(resets(&found), BTreeMap::from([(End::RstReceived, 2)]));
         let counted = BTreeMap::from([(End::FinReceived, 2), (End::FinSent, 1), (End::RstReceived, 2)]);
         assert_eq!(packets(&lines, 8080), counted);
+        assert_eq!(acted_on(&lines, 8080), counted);
+    }
+
+    /// Exercises a FIN that crosses an RST so that the RST which answers it is not expected of a kernel that has no socket for it.
+    #[test]
+    fn an_rst_without_a_socket() {
+        let line = |way: &str, flags: &str| format!("1.0 IP {way}: Flags [{flags}], seq 2, length 0");
+        let (to, from) = ("10.0.0.1.40000 > 10.0.0.2.8080", "10.0.0.2.8080 > 10.0.0.1.40000");
+        let mut lines = vec![line(to, "F."), line(from, "F."), line(to, "R."), line(to, "R")];
+        let one = BTreeMap::from([(End::FinReceived, 1), (End::FinSent, 1), (End::RstReceived, 1)]);
+        assert_eq!(acted_on(&lines, 8080), one);
+        assert_eq!(packets(&lines, 8080)[&End::RstReceived], 2);
+        lines.extend([line(to, "S"), line(to, "R.")]);
+        assert_eq!(acted_on(&lines, 8080)[&End::RstReceived], 2);
     }
 }
