@@ -148,7 +148,6 @@ impl Gateway {
         let log = copy_log(hc.container().log(), &artifacts.join("hc.log"))?;
         copy_log(gateway.container().log(), &artifacts.join("envoy.log"))?;
         drop((gateway, hc, app));
-        place.unplug()?;
         drop(place);
         pod.remove()?;
         Ok(Traces { name, slot, gone: true, before, envoy, packets, hc: log })

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use super::{
     Programs,
     artifacts::{self, append},
-    clients::Asked,
+    clients::{Answer, Asked},
     gateway::{ENDS, Gateway, Traces},
     judge,
     load::Load,
@@ -127,7 +127,7 @@ fn drain(
     gone: &mut Vec<Traces>,
     directory: &Path,
     story: &Story,
-) -> Result<Vec<super::clients::Answer>> {
+) -> Result<Vec<Answer>> {
     let timing = play.timing;
     let paths = judge::aimed(play.scenario, timing.asked.as_millis());
     let limit = timing.asked * 2 + Duration::from_secs(10);

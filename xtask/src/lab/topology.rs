@@ -125,10 +125,12 @@ impl Topology {
     }
 }
 
-impl Place {
+impl Drop for Place {
     /// Takes the pod off the network, as a network plugin does when the containers have ended. Its namespace may live longer: as
-    /// long as anybody looks into it.
-    pub(super) fn unplug(&self) -> Result<()> {
-        remove_device(&self.worker, &self.port)
+    /// long as anybody looks into it, and that would answer for the address that the next pod has.
+    fn drop(&mut self) {
+        if let Err(error) = remove_device(&self.worker, &self.port) {
+            eprintln!("left behind: device {} of {}: {error:#}", self.port, self.worker.name());
+        }
     }
 }
