@@ -62,6 +62,10 @@ impl Record {
         let changes = self.changes();
         let next = changes.partition_point(|change| change.at_us <= at_us);
         match (next.checked_sub(1).and_then(|last| changes.get(last)), changes.get(next)) {
+            // It may have happened at any time until it was found out.
+            (Some(last), Some(next)) if next.not_before_us.is_some_and(|since| since < at_us) => {
+                last.to.or(next.to)
+            }
             (Some(last), _) => last.to,
             // What the first line says was before it.
             (None, Some(first)) => first.from,
@@ -107,6 +111,16 @@ mod tests {
         assert_eq!(record.states_at(9), States::only(HcState::Draining));
         assert_eq!(record.states_at(10), States::only(HcState::Closing));
         assert_eq!(record.states_at(i64::MAX), States::only(HcState::Closing));
+    }
+
+    /// Exercises a change that a poll found out, so that between the polls either is possible.
+    #[test]
+    fn states_between_polls() {
+        let mut record = Record::default();
+        record.push(holds(0, States::UP));
+        record.push(holds(10_000_000, States::DOWN));
+        let states = [0, 1, 9_999_999, 10_000_000].map(|at_us| record.states_at(at_us).shown_up());
+        assert_eq!(states, [Some(true), None, None, Some(false)]);
     }
 
     /// Exercises a long life, so that memory is bounded and the present is known.
