@@ -101,6 +101,33 @@ fn counts_that_begin_anew() {
     }
 }
 
+/// Exercises an hc that tells codes only: what was cut between two polls is the drain's; and one that told 503 when it was
+/// first asked may have drained for long.
+#[test]
+fn found_out() {
+    let codes = |at_us, not_before_us, from, to| Change {
+        at_us,
+        not_before_us,
+        from,
+        to,
+        source: Mouth::Codes,
+        reason: None,
+    };
+    let view = view();
+    let mut drains = watched(9, &view);
+    drains.hc("u", vec![codes(9 * SECOND, Some(4 * SECOND), States::UP, States::ENDED)], true, now(9));
+    assert_eq!(begun(&drains), Some(4 * SECOND));
+    for (from, outcome) in [(States::UP, Outcome::Protected), (States::ANY, Outcome::Inconclusive)] {
+        let mut drains = watched(3, &view);
+        drains.hc("u", vec![codes(3 * SECOND, None, from, States::ENDED)], true, now(3));
+        drains.pods(&[View { gone: true, ..view.clone() }], now(5));
+        drains.connections("u", 0, 0, now(6));
+        drains.tick(now(6));
+        let record = drains.tick(now(13)).pop().unwrap();
+        assert_eq!(record.outcome(), outcome, "{:?}", record.verdict);
+    }
+}
+
 /// Exercises a drain from first to last, so that it is one record with the facts in order, and is told once.
 #[test]
 fn from_first_to_last() {

@@ -9,7 +9,7 @@ use super::{
     verdict::begin,
     voice::{Voice, gap},
 };
-use crate::hc::merge::Change;
+use crate::hc::{merge::Change, observation::Source as Mouth, states::States};
 
 /// How long after the end late words are waited for, microseconds: longer than the join waits.
 pub(super) const LATE: i64 = 6_000_000;
@@ -211,8 +211,12 @@ impl Pod {
     }
 
     fn hc_facts(&self) -> impl DoubleEndedIterator<Item = Timed> {
-        let fact =
-            |change: &Change| Timed { ts: change.at_us, fact: Fact::hc_change(change.from, change.to) };
+        let fact = |change: &Change| {
+            let fact = Fact::hc_change(change.from, change.to);
+            // One that a poll found out may have happened at any time since the poll before.
+            let since = change.not_before_us.filter(|_| fact.is_sign()).unwrap_or(change.at_us);
+            Timed { ts: since.max(self.floor.saturating_add(1)).min(change.at_us), fact }
+        };
         self.changes.iter().map(fact).filter(|timed| timed.ts > self.floor)
     }
 
@@ -296,6 +300,13 @@ impl Pod {
                 late(begun.max(self.since), attributed, "nothing in the kernel led to its sockets yet");
             }
             None => gaps.push(gap(now, Source::Pods, 0, "nothing in the kernel led to its sockets")),
+        }
+        // Two codes do not tell since when.
+        let is_found = |change: &Change| {
+            change.source == Mouth::Codes && change.from == States::ANY && change.not_before_us.is_none()
+        };
+        if self.changes.iter().any(|change| change.at_us == begun && is_found(change)) {
+            gaps.push(gap(begun, Source::Hc, 0, "it told 503 already when it was first asked"));
         }
         let until = self.users_until(begun, now);
         if self.view.has_hc && !self.has_closed() {
