@@ -102,11 +102,14 @@ impl HaProxy {
     pub(super) fn of(lines: &[Line]) -> Self {
         let mut found = Self { lines: lines.iter().map(ToString::to_string).collect(), ..Self::default() };
         for session in lines.iter().filter_map(Line::session) {
-            let ended_by = session.termination.chars().next();
-            if matches!(ended_by, Some('D' | 'S')) && session.server != "<NOSRV>" {
+            let mut state = session.termination.chars();
+            let (ended_by, about) = (state.next(), state.next());
+            // Marked DOWN just after its answer was whole: `D---`. Nothing was left to cut.
+            let is_complete = about == Some('-');
+            if matches!(ended_by, Some('D' | 'S')) && !is_complete && session.server != "<NOSRV>" {
                 *found.cut.entry(session.server).or_default() += 1;
             }
-            found.bad += u64::from(session.status != 200 || session.termination != "----");
+            found.bad += u64::from(session.status != 200 || !is_complete);
             found.retries += u64::from(session.retries);
             found.redispatches += u64::from(session.redispatched);
             *found.sessions.entry(session.termination).or_default() += 1;
@@ -236,6 +239,7 @@ mod tests {
             line("worker1-0 0/0/0/1/47 200 209 - - CD-- 6/6/5/5/0 0/0"),
             line("<NOSRV> 0/-1/-1/-1/0 503 217 - - SC-- 1/1/0/0/0 0/0"),
             line("worker2-0 0/0/0/1/2 200 209 - - ---- 6/6/5/5/0 0/0"),
+            line("worker2-0 0/0/0/1/2 200 209 - - D--- 6/6/5/5/0 0/0"),
         ];
         lines
             .push(Line { at: Instant::now(), text: "T Server gateway/worker1-0 is DOWN, reason".to_owned() });
