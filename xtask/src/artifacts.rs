@@ -56,15 +56,18 @@ impl Artifacts {
     }
 }
 
-/// Builds the daemon and the sidecar alone, for release; gives where they are.
-pub fn programs() -> Result<(PathBuf, PathBuf)> {
-    let build = ["--release", "--package", "gt-daemon", "--package", "gt-hc"];
-    let end = stream(cargo::static_cargo("build", &build), LIMIT, |line| println!("{line}"))?;
-    if !end.success() {
-        bail!("the build ended with {end}: see the compiler's messages above");
+/// Builds packages for release; gives the directory of their executables.
+pub fn release(packages: &[&str]) -> Result<PathBuf> {
+    let mut build = vec!["build", "--release"];
+    build.extend(packages.iter().flat_map(|package| ["--package", package]));
+    let status = cargo::cargo(&build).status().context("cannot start cargo: install Rust with rustup")?;
+    if !status.success() {
+        bail!(
+            "`cargo {}` ended with {status}: `cargo xtask setup` installs what the build needs",
+            build.join(" ")
+        );
     }
-    let directory = cargo::target_dir().join(cargo::host()).join("release");
-    Ok((directory.join("gt-daemon"), directory.join("gt-hc")))
+    Ok(cargo::target_dir().join("release"))
 }
 
 /// Builds everything `cargo test` would run.

@@ -186,7 +186,8 @@ fn programs(options: &Options) -> Result<Programs> {
         }
         _ => {
             setup::ensure(&[Need::Build, Need::Sandbox, Need::Demo])?;
-            build::programs()?
+            let built = build::release(&["gt-daemon", "gt-hc"])?;
+            (built.join("gt-daemon"), built.join("gt-hc"))
         }
     };
     Ok(Programs { daemon, hc, envoy: setup::envoy::envoy()? })
