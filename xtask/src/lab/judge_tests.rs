@@ -100,6 +100,18 @@ fn one_witness_against_the_others() {
     }
 }
 
+/// Exercises a kept connection that HAProxy closed without a word so that the client's loss is no disagreement, and any other is.
+#[test]
+fn a_request_without_a_word() {
+    let mut record = good();
+    record.client.load.sent = 1;
+    record.client.load.broken = 1;
+    assert_eq!(disagreements(&s1(), &record), Vec::<String>::new());
+    record.client.load.broken = 0;
+    record.client.load.good = 1;
+    assert_ne!(disagreements(&s1(), &record), Vec::<String>::new());
+}
+
 /// Exercises verdicts that are missing so that a daemon without them is no failure, and one that is late is.
 #[test]
 fn a_verdict_that_is_not_told() {

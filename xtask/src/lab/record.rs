@@ -41,6 +41,8 @@ pub(super) struct HaProxy {
     pub(super) sessions: BTreeMap<String, u64>,
     /// By server, those of them that ended before their answer, and not by their client.
     pub(super) cut: BTreeMap<String, u64>,
+    /// Of these, those of the continuous load: Envoy may have answered them at that very instant.
+    pub(super) cut_short: BTreeMap<String, u64>,
     /// Those whose client did not get a whole answer of status 200.
     pub(super) bad: u64,
     pub(super) retries: u64,
@@ -107,6 +109,9 @@ impl HaProxy {
             // Marked DOWN just after its answer was whole: `D---`. Nothing was left to cut.
             let is_complete = about == Some('-');
             if matches!(ended_by, Some('D' | 'S')) && !is_complete && session.server != "<NOSRV>" {
+                if session.request.starts_with("GET / ") {
+                    *found.cut_short.entry(session.server.clone()).or_default() += 1;
+                }
                 *found.cut.entry(session.server).or_default() += 1;
             }
             found.bad += u64::from(session.status != 200 || !is_complete);
@@ -184,6 +189,12 @@ impl Gt {
 }
 
 impl Record {
+    /// Requests of which HAProxy says nothing. When it has no answer to one on a client's kept connection, and not its first, it
+    /// closes that without a word in its log, so that the client asks again (`abort_keep_alive` in src/http_ana.c).
+    pub(super) fn untold(&self) -> u64 {
+        self.client.asked().saturating_sub(self.haproxy.sessions.values().sum())
+    }
+
     pub(super) fn gone(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().filter(|pod| pod.gone)
     }
@@ -245,6 +256,7 @@ mod tests {
             .push(Line { at: Instant::now(), text: "T Server gateway/worker1-0 is DOWN, reason".to_owned() });
         let found = HaProxy::of(&lines);
         assert_eq!(found.cut, BTreeMap::from([("worker1-0".to_owned(), 2)]));
+        assert_eq!(found.cut_short, found.cut);
         assert_eq!((found.bad, found.retries, found.redispatches, found.downs), (4, 1, 1, 1));
     }
 

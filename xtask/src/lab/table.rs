@@ -44,9 +44,10 @@ pub(super) fn table(ended: &Ended) -> String {
     row(
         "HAProxy",
         &format!(
-            "sessions by their end {}; cut {}; retries {}, redispatches {}; DOWN {}",
+            "sessions by their end {}; cut {}; without a word {}; retries {}, redispatches {}; DOWN {}",
             list(&haproxy.sessions),
             haproxy.cut.values().sum::<u64>(),
+            record.untold(),
             haproxy.retries,
             haproxy.redispatches,
             haproxy.downs
@@ -125,6 +126,7 @@ pub(super) fn value(play: &Play, round: usize, ended: &Ended) -> Value {
         "haproxy": {
             "sessions": record.haproxy.sessions,
             "cut": record.haproxy.cut,
+            "without_a_word": record.untold(),
             "retries": record.haproxy.retries,
             "redispatches": record.haproxy.redispatches,
             "down": record.haproxy.downs,
