@@ -57,8 +57,8 @@ defaults
     option httplog
     retries 3
     timeout connect 2s
-    timeout client 60s
-    timeout server 60s
+    timeout client 15m
+    timeout server 15m
 {options}
 frontend fe
     bind {}
