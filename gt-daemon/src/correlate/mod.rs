@@ -155,10 +155,14 @@ impl Joins {
     }
 
     /// Somebody looked at a proxy.
-    pub fn envoy(&mut self, report: &Report) {
+    /// `users`: how many connections of users the kernel knows just now, established and closing.
+    pub fn envoy(&mut self, report: &Report, users: Option<(u64, u64)>) {
         let Some(pod) = self.pods.get_mut(&report.uid) else { return };
         match &report.outcome {
-            Ok(sample) => pod.answered(sample, report.at),
+            Ok(sample) => {
+                pod.answered(sample, report.at);
+                pod.connected(sample, users);
+            }
             Err(_) => pod.failed(report.at),
         }
     }

@@ -49,6 +49,8 @@ struct Gauge {
     active: u64,
     /// When its counters had last been read by then.
     counted_ns: u64,
+    /// Whether it held all connections of users that the kernel knew: none was another program's.
+    holds_all: bool,
 }
 
 /// A teardown that waits.
@@ -83,6 +85,8 @@ pub struct Pod {
     gauges: VecDeque<Gauge>,
     /// When its counters were last read.
     counted_ns: u64,
+    /// Whether it held all connections of users at the last look.
+    held_all: bool,
     held: VecDeque<Held>,
     past: HashMap<Id, Past>,
     order: VecDeque<Id>,
@@ -109,6 +113,7 @@ impl Pod {
             failed_ns: 0,
             gauges: VecDeque::new(),
             counted_ns: 0,
+            held_all: false,
             held: VecDeque::new(),
             past: HashMap::new(),
             order: VecDeque::new(),
@@ -174,12 +179,24 @@ impl Pod {
                 at_ns: sample.gauges.begun.monotonic_ns,
                 active,
                 counted_ns: self.counted_ns,
+                holds_all: false,
             });
             if self.gauges.len() > MOST_GAUGES {
                 self.gauges.pop_front();
             }
         }
         self.proxy.look(sample);
+    }
+
+    /// How many connections of users were established and closing when the proxy answered; `None` while not known. That the
+    /// proxy held as many may be chance once, not at two looks in a row.
+    pub(super) fn connected(&mut self, sample: &Sample, users: Option<(u64, u64)>) {
+        let held = sample.gauges.values.downstream_cx_active;
+        let fits = held.is_some() && users == held.map(|held| (held, 0));
+        if let Some(gauge) = self.gauges.back_mut() {
+            gauge.holds_all = fits && self.held_all;
+        }
+        self.held_all = fits;
     }
 
     pub(super) fn doubt(&mut self, now_ns: u64) {
@@ -295,7 +312,7 @@ impl Pod {
         let cause = cause(ending, torn.known.exiting, if is_silent { States::ANY } else { states });
         let sure = match proof {
             Some(proof) => proof != Proof::Possible,
-            None => said == Some(Said::No) || shows_nothing(&torn) || told.nothing_since(&torn),
+            None => said == Some(Said::No) || shows_nothing(&torn) || self.nothing_since(&torn),
         };
         self.remember(Past { torn, proof, sure, hc });
         Judged {
@@ -323,6 +340,7 @@ impl Pod {
             // What the proxy has not read it cannot count.
             Some(Said::No) if torn.known.phase == Phase::Unread => socket,
             Some(Said::No) => None,
+            Some(Said::Unknown) | None if self.nothing_since(torn) => None,
             Some(Said::Unknown) | None if socket.is_none() && torn.known.exiting => {
                 // The process did not end its answer by its own decision.
                 let unfinished = matches!(torn.known.phase, Phase::Streaming | Phase::Sending);
@@ -381,6 +399,29 @@ impl Pod {
         if self.hc_known_ns.saturating_add(HC_AGE_NS) < until_ns { States::ANY } else { all }
     }
 
+    /// Whether the proxy had nothing in flight when it was last asked before an end, the connection was one of its own by
+    /// then, and has brought nothing since its counters were last read: a stream that was reset in between is neither in
+    /// flight nor counted. Whatever ended the connection, no request was cut: nor is an answer on its way, as far as the
+    /// socket shows. One that has never brought anything has no request.
+    fn nothing_since(&self, torn: &Torn) -> bool {
+        let known = &torn.known;
+        let is_quiet = matches!(known.phase, Phase::Idle | Phase::Streaming | Phase::Unknown)
+            && (known.unread, known.unsent, known.unacked) == (0, 0, 0);
+        if is_quiet && !known.adopted && known.received == 0 {
+            return true;
+        }
+        let last = self.gauges.iter().rev().find(|gauge| gauge.at_ns <= torn.at_ns);
+        let Some(gauge) = last.filter(|gauge| gauge.active == 0 && is_quiet) else { return false };
+        let counted_age_ns = torn.at_ns.saturating_sub(gauge.counted_ns.min(gauge.at_ns));
+        let read_ago_ns = known.since_read.map(|jiffies| {
+            // A jiffy may have begun just before it is counted.
+            u64::from(jiffies.saturating_sub(1)).saturating_mul(1_000_000_000) / u64::from(self.hz.max(1))
+        });
+        gauge.holds_all
+            && known.since_ns <= gauge.at_ns
+            && read_ago_ns.is_some_and(|ago| ago > counted_age_ns)
+    }
+
     /// A proxy that was killed told shortly before how many requests it held: so many of the connections that ended with
     /// it were cut, and those of which the socket says nothing make up for what is missing.
     fn dead_proxys_share(&self, now_ns: u64) -> Told {
@@ -388,7 +429,7 @@ impl Pod {
             self.held.iter().map(|held| &held.torn).filter(|torn| torn.known.exiting).collect();
         let Some(first) = dying.iter().map(|torn| torn.at_ns).min() else { return Told::default() };
         let last = self.gauges.iter().rev().find(|gauge| gauge.at_ns <= first);
-        let Some(Gauge { at_ns, active, counted_ns }) = last.copied() else { return Told::default() };
+        let Some(Gauge { at_ns, active, .. }) = last.copied() else { return Told::default() };
         let age = first.saturating_sub(at_ns);
         if age > GAUGE_AGE_NS || now_ns < first {
             return Told::default();
@@ -396,8 +437,7 @@ impl Pod {
         dying.sort_by_key(|torn| (torn.rank(), torn.at_ns));
         let shares =
             dying.iter().take(usize::try_from(active).unwrap_or(usize::MAX)).map(|torn| torn.id).collect();
-        let counted_age_ns = first.saturating_sub(counted_ns.min(at_ns));
-        Told { active: Some((active, age)), counted_age_ns, shares, hz: self.hz }
+        Told { active: Some((active, age)), shares }
     }
 }
 
@@ -406,28 +446,8 @@ impl Pod {
 struct Told {
     /// Requests in flight, and the age of that, nanoseconds.
     active: Option<(u64, u64)>,
-    /// The age of what it had counted by then: a stream that was reset since is neither in flight nor counted.
-    counted_age_ns: u64,
     /// The connections they were most likely on.
     shares: Vec<Id>,
-    /// Jiffies in a second.
-    hz: u32,
-}
-
-impl Told {
-    /// Whether nothing was in flight when the proxy was last asked, and a connection that ended with it has brought nothing
-    /// since its counters were last read.
-    fn nothing_since(&self, torn: &Torn) -> bool {
-        let Some((0, _)) = self.active else { return false };
-        let read_ago_ns = torn.known.since_read.map(|jiffies| {
-            // A jiffy may have begun just before it is counted.
-            u64::from(jiffies.saturating_sub(1)).saturating_mul(1_000_000_000) / u64::from(self.hz.max(1))
-        });
-        let is_untouched = !torn.known.adopted && torn.known.received == 0;
-        torn.known.exiting
-            && torn.known.unread == 0
-            && (is_untouched || read_ago_ns.is_some_and(|ago| ago > self.counted_age_ns))
-    }
 }
 
 /// Whether the socket alone shows that no request was cut: the order of reads and writes tells that for HTTP/1 only, and for

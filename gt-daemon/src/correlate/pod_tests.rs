@@ -54,7 +54,9 @@ fn with_proxy(has_hc: bool, active: u64) -> Pod {
 fn answer(pod: &mut Pod, ms: u64, ended: u64, remote: u64, active: u64) {
     let mut sample = look(ms, ended, remote, remote);
     sample.gauges.values.downstream_rq_active = Some(active);
+    sample.gauges.values.downstream_cx_active = Some(3);
     pod.answered(&sample, at(ms + 1));
+    pod.connected(&sample, Some((3, 0)));
 }
 
 fn proofs(judged: &[Judged]) -> Vec<(u64, Option<Proof>)> {
@@ -368,7 +370,9 @@ fn a_stream_that_nobody_counted() {
     let gauges = look(4300, 0, 0, 0);
     let mut gauges = Sample { counters: None, ..gauges };
     gauges.gauges.values.downstream_rq_active = Some(0);
+    gauges.gauges.values.downstream_cx_active = Some(3);
     pod.answered(&gauges, at(4301));
+    pod.connected(&gauges, Some((3, 0)));
     let dies = |socket, since_read| {
         let mut torn = killed(socket, 4500, Phase::Unknown, Evidence::None);
         torn.known.protocol = Protocol::Http2;
@@ -382,4 +386,45 @@ fn a_stream_that_nobody_counted() {
     pod.failed(at(4510));
     let judged = pod.advance(at(4511), u64::MAX);
     assert_eq!(judged.iter().map(|one| one.sure).collect::<Vec<_>>(), [false, true]);
+}
+
+/// Exercises ends after a look at an idle proxy: what has brought nothing since was not cut, whoever ended it, and though the
+/// socket alone would have it possible; unless it may be another program's, or its answer is still on its way.
+#[test]
+fn nothing_since_an_idle_look() {
+    let late_answer = |socket, how, evidence| {
+        let mut torn = torn(socket, 5000, how, Phase::Streaming, evidence);
+        (torn.known.received, torn.known.since_read) = (100, Some(500));
+        torn
+    };
+    let by_peer = late_answer(1, How::RstReceived, Evidence::Possible);
+    let by_pod = late_answer(2, How::FinSent, Evidence::None);
+    let mut read = by_peer;
+    (read.id.socket, read.known.since_read) = (3, Some(100));
+    let mut unsent = by_peer;
+    (unsent.id.socket, unsent.known.unacked) = (4, 10);
+    let mut younger = by_peer;
+    (younger.id.socket, younger.known.since_ns) = (5, 4500 * MS);
+    // One that has never brought anything has no request, whatever the proxy says.
+    let mut untouched = torn(6, 5000, How::FinReceived, Phase::Unknown, Evidence::None);
+    untouched.known.received = 0;
+    let ends = [by_peer, by_pod, read, unsent, younger, untouched];
+    let judged = |mut pod: Pod| {
+        for torn in ends {
+            pod.torn(torn);
+        }
+        pod.failed(at(5001));
+        let judged = pod.advance(at(5002), u64::MAX);
+        judged.iter().map(|one| (one.proof, one.sure)).collect::<Vec<_>>()
+    };
+    let possible = (Some(Proof::Possible), false);
+    assert_eq!(
+        judged(with_proxy(false, 0)),
+        [(None, true), (None, true), possible, possible, possible, (None, true)]
+    );
+    let nothing_more = [possible, (None, false), possible, possible, possible, (None, true)];
+    assert_eq!(judged(with_proxy(false, 1)), nothing_more);
+    let mut others = with_proxy(false, 0);
+    others.connected(&look(4000, 10, 0, 0), Some((4, 0)));
+    assert_eq!(judged(others), nothing_more);
 }

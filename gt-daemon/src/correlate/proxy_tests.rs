@@ -29,7 +29,7 @@ pub(crate) fn torn(socket: u64, at_ms: u64, how: How, phase: Phase, evidence: Ev
         phase,
         evidence,
         hc: HcState::Unknown,
-        received: 0,
+        received: 100,
         sent: 0,
         unread: 0,
         unsent: 0,

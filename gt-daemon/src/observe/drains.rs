@@ -85,6 +85,13 @@ impl Watch {
         }
     }
 
+    /// Connections of users of one pod. While this runs, slots must stay with those that are followed.
+    pub(super) fn users(&self, uid: &str, kernel: &dyn Kernel) -> Option<(u64, u64)> {
+        let slots = self.slots.get(uid).filter(|slots| !slots.is_empty())?;
+        // A scrape meets the same error, and tells it.
+        kernel.users(slots).ok()
+    }
+
     /// Lets time pass.
     pub(super) fn tick(&mut self, now: Moment) {
         let over = self.drains.tick(now);

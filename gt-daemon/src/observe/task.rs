@@ -229,7 +229,8 @@ impl Observer {
         state.envoy_said(report, now);
         self.drains.envoy(report);
         show(&self.parts.board, state, now);
-        self.joins().envoy(report);
+        let users = self.users(&report.uid);
+        self.joins().envoy(report, users);
     }
 
     fn tick(&mut self) {
@@ -306,6 +307,13 @@ impl Observer {
         if *self.changes.borrow() == self.generation {
             self.drains.count(&*self.parts.kernel, now);
         }
+    }
+
+    /// How many users are connected to a pod; `None` while that cannot be told.
+    fn users(&self, uid: &str) -> Option<(u64, u64)> {
+        let _slots_stay_whose_they_are = self.parts.owners.try_reader()?;
+        (*self.changes.borrow() == self.generation).then_some(())?;
+        self.drains.users(uid, &*self.parts.kernel)
     }
 
     fn joins(&self) -> MutexGuard<'_, Joins> {

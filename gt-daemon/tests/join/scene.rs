@@ -65,6 +65,7 @@ impl Scene {
         let pods = format!("kubelet:{}", path.join("pods").display());
         let mut daemon = Daemon::start(&parts::daemon(), &["--log", "info", "--pods", &pods], path)?;
         daemon.watches(pod::NAME)?;
+        daemon.reads(pod::NAME)?;
         // Last, so that the daemon has seen each of its connections begin.
         let lb = LoadBalancer::start(&network.lb, path, lb)?;
         Ok(Self { daemon, wire, lb, envoy, hc, _app: app, pod, netns, _network: network, settings, workdir })

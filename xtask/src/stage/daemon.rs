@@ -63,6 +63,21 @@ impl Daemon {
         watched.map_err(|error| self.explain(error))
     }
 
+    /// Waits until it has read the health sidecar and the Envoy of the pod of this name.
+    pub fn reads(&mut self, pod: &str) -> Result<()> {
+        let what = format!("gt-daemon to read inside pod {pod}");
+        let read = interrupt::wait_for(&what, Duration::from_secs(20), || {
+            self.running()?;
+            let scrape = self.scrape()?;
+            let up = |source| {
+                let labels = [("pod", pod), ("source", source)];
+                scrape.select("gt_pod_source_up", &labels).any(|series| series.value > 0.0)
+            };
+            Ok((up("hc") && up("envoy")).then_some(()))
+        });
+        read.map_err(|error| self.explain(error))
+    }
+
     /// The file with what it writes.
     #[must_use]
     pub fn stderr(&self) -> &Path {
