@@ -1,6 +1,6 @@
 //! Teardowns of one pod, with what its sources say before and after.
 
-use gt_common::connection::{Evidence, HcState, How};
+use gt_common::connection::{Evidence, HcState, How, Protocol};
 
 use super::*;
 use crate::{
