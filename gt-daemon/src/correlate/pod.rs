@@ -162,13 +162,12 @@ impl Pod {
 
     pub(super) fn hc(&mut self, observation: &Observation) -> bool {
         self.hc_known_ns = self.hc_known_ns.max(observation.known_ns().unwrap_or(0));
-        let changes = self.record.changes().len();
         self.record.push(observation.clone());
-        let changed = self.record.changes().len() != changes;
+        let before = std::mem::replace(&mut self.hc_now, self.record.states_at(observation.seen.utc_us));
+        let changed = self.hc_now != before;
         if changed {
             self.hc_changed_ns = observation.seen.monotonic_ns;
         }
-        self.hc_now = self.record.states_at(observation.seen.utc_us);
         changed
     }
 

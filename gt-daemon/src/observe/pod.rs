@@ -191,6 +191,11 @@ impl PodState {
         self.readers.alarm();
     }
 
+    /// hc has changed: what Envoy counted before is told apart from what it counts after.
+    pub(super) fn alarm_envoy(&self) {
+        self.readers.alarm_envoy();
+    }
+
     /// Sets the pace of its readers.
     fn hurry(&mut self, now: Moment) {
         let signs = Signs {

@@ -101,6 +101,11 @@ impl Readers {
         self.remotes().for_each(Remote::alarm);
     }
 
+    /// Envoy is asked at once.
+    pub(super) fn alarm_envoy(&self) {
+        self.envoy.iter().for_each(|(_, reader)| reader.remote().alarm());
+    }
+
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
         let hc = self.hc.iter().map(|(_, reader)| reader.remote());
         hc.chain(self.envoy.iter().map(|(_, reader)| reader.remote()))

@@ -219,7 +219,7 @@ impl Observer {
         if self.joins().hc(said)
             && let Some(state) = self.pods.get(&said.uid)
         {
-            state.alarm();
+            state.alarm_envoy();
         }
     }
 
