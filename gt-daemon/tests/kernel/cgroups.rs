@@ -85,6 +85,7 @@ fn followed(hierarchy: &Path) -> Result<()> {
     let mut tree = PodTree::new(std::slice::from_ref(&root), 10_000, Instant::now());
     ensure!(tree.fault().is_none(), "{:?}", tree.fault());
     let done = AtomicBool::new(false);
+    let reads = AtomicU32::new(0);
     let mut changes = 0_u32;
     thread::scope(|scope| -> Result<()> {
         let maker = scope.spawn(|| -> Result<()> {
@@ -101,8 +102,9 @@ fn followed(hierarchy: &Path) -> Result<()> {
                 if round % 4 > 1 {
                     remove(pod.parent().context("a pod has a parent")?)?;
                 }
-                if round % 4 == 0 {
-                    // On a single processor, too, the tree is to be read in between.
+                // However slow the reader is, the tree is to be read in between.
+                let read = reads.load(Ordering::Acquire);
+                while round % 40 == 39 && reads.load(Ordering::Acquire) < read + 2 {
                     thread::sleep(Duration::from_millis(1));
                 }
                 Ok(())
@@ -113,6 +115,7 @@ fn followed(hierarchy: &Path) -> Result<()> {
         while !done.load(Ordering::Acquire) {
             let _woken = tree.wait(Duration::from_millis(2));
             changes += u32::from(tree.refresh(Instant::now()));
+            reads.fetch_add(1, Ordering::Release);
         }
         maker.join().expect("the maker panicked")
     })?;
