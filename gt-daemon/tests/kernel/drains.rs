@@ -58,7 +58,8 @@ impl Gateway {
     fn reaches(&self, name: &str) -> Result<()> {
         say(&self.hc, state(name));
         let watched = &self.scene.watched;
-        eventually("the state", Duration::from_secs(20), || {
+        // A call that was slow is not made again before twenty times as long: on an emulated machine that is half a minute.
+        eventually("the state", Duration::from_secs(150), || {
             (watched.count("gt_hc_state", &[("state", name)]).ok()? == 1).then_some(())
         })
         .with_context(|| watched.daemon().log())
@@ -94,7 +95,7 @@ fn verdicts(backend: Backend) -> Result<()> {
     }
     for (name, verdict, reason) in drained {
         let labels = [("pod", name.as_str()), ("verdict", verdict)];
-        eventually("the verdict", Duration::from_secs(40), || {
+        eventually("the verdict", Duration::from_secs(120), || {
             (daemon.daemon.metrics().ok()?.sum("gt_drains_total", &labels)? == 1).then_some(())
         })
         .with_context(|| format!("{name} is not {verdict}:\n{}", daemon.daemon.log()))?;
@@ -116,11 +117,11 @@ fn drain(daemon: &Arc<Shared>, talk: Talk) -> Result<String> {
     let mut pair = Pair::inbound(&gateway.scene)?;
     talk(&mut pair)?;
     gateway.reaches("DRAINING")?;
-    let started = eventually("the beginning", Duration::from_secs(5), || {
+    let started = eventually("the beginning", Duration::from_secs(20), || {
         gateway.scene.watched.find("gt_drain_started_timestamp_seconds", &[]).ok()?
     })?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    ensure!((now - 20..=now).contains(&started), "{started} at {now}");
+    ensure!((now - 200..=now).contains(&started), "{started} at {now}");
     gateway.reaches("CLOSING")?;
     drop(pair.peer_close()?);
     gateway.reaches("CLOSED")?;

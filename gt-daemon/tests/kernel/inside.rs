@@ -77,7 +77,7 @@ fn a_cut_bears_the_state(backend: Backend) -> Result<()> {
     serve(&scene.pod, ENVOY, &envoy)?;
     for name in ["DRAINING", "CLOSING"] {
         say(&hc, state(name));
-        eventually("the state", Duration::from_secs(20), || {
+        eventually("the state", Duration::from_secs(150), || {
             (count("gt_hc_state", &[("state", name)]).ok()? == 1).then_some(())
         })
         .with_context(|| scene.watched.daemon().log())?;
@@ -105,7 +105,7 @@ fn silence_is_told_once(backend: Backend) -> Result<()> {
     let daemon = scene.watched.daemon();
     let up = |expected: u64| {
         let labels = [("source", "hc")];
-        eventually("the sidecar to be seen so", Duration::from_secs(20), || {
+        eventually("the sidecar to be seen so", Duration::from_secs(150), || {
             (scene.watched.count("gt_pod_source_up", &labels).ok()? == expected).then_some(())
         })
         .with_context(|| daemon.log())
