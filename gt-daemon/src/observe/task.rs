@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, atomic::Ordering},
     time::Duration,
 };
 
@@ -271,11 +271,9 @@ impl Observer {
             if hc == state.kernel_knows {
                 continue;
             }
-            // Slots go to other pods after they were published without their last ones, and never while this is held.
-            let Some(_slots_stay_whose_they_are) = parts.owners.try_reader() else { return };
-            if *changes.borrow() != *generation {
+            let Some(_slots_stay_whose_they_are) = hold_slots(&parts.owners, changes, *generation) else {
                 return;
-            }
+            };
             let (pod, namespace) = (&state.followed.pod.name, &state.followed.pod.namespace);
             match parts.kernel.set_hc(state.followed.slot, hc) {
                 Ok(()) => debug!(pod, namespace, state = ?hc, "hc"),
@@ -288,10 +286,11 @@ impl Observer {
 
     fn read_cuts(&mut self) {
         let cuts: Vec<(CutKey, u64)> = {
-            let Some(_slots_stay_whose_they_are) = self.parts.owners.try_reader() else { return };
-            if *self.changes.borrow() != self.generation {
+            let Some(_slots_stay_whose_they_are) =
+                hold_slots(&self.parts.owners, &self.changes, self.generation)
+            else {
                 return;
-            }
+            };
             match self.parts.kernel.cuts() {
                 Ok(cuts) => cuts.into_iter().collect(),
                 // A scrape meets the same error, and tells it.
@@ -303,22 +302,33 @@ impl Observer {
 
     /// How many users are connected to the pods that drain.
     fn count_users(&mut self, now: Moment) {
-        let Some(_slots_stay_whose_they_are) = self.parts.owners.try_reader() else { return };
-        if *self.changes.borrow() == self.generation {
+        if let Some(_slots_stay_whose_they_are) =
+            hold_slots(&self.parts.owners, &self.changes, self.generation)
+        {
             self.drains.count(&*self.parts.kernel, now);
         }
     }
 
     /// How many users are connected to a pod; `None` while that cannot be told.
     fn users(&self, uid: &str) -> Option<(u64, u64)> {
-        let _slots_stay_whose_they_are = self.parts.owners.try_reader()?;
-        (*self.changes.borrow() == self.generation).then_some(())?;
+        let _slots_stay_whose_they_are = hold_slots(&self.parts.owners, &self.changes, self.generation)?;
         self.drains.users(uid, &*self.parts.kernel)
     }
 
     fn joins(&self) -> MutexGuard<'_, Joins> {
         self.parts.joins.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Keeps slots with the pods of a generation while it is held; `None` when there are other pods by now, or may be at once.
+/// Slots go to other pods after they were published without their last ones, and never while this is held.
+fn hold_slots<'a>(
+    owners: &'a Owners,
+    changes: &watch::Receiver<u64>,
+    generation: u64,
+) -> Option<RwLockReadGuard<'a, ()>> {
+    let guard = owners.try_reader()?;
+    (*changes.borrow() == generation).then_some(guard)
 }
 
 fn show(board: &Board, state: &PodState, now: Moment) {
