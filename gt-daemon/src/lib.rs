@@ -4,6 +4,7 @@
 //! outward; sources never import each other's insides. [`observe`] brings sources to the join ([`correlate`]).
 //! docs/architecture.md has the picture.
 
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod correlate;

@@ -27,6 +27,25 @@ pub enum Fact {
         /// What it answers the LB from then on, 200 or 503: with several states possible this may be known all the same.
         lb_told: Option<u16>,
     },
+    /// The LB's word on the pod, when it changed.
+    LbStatus {
+        /// What tells the backend's server apart where several are read: `LB backend/server`.
+        server: String,
+        /// The word itself, as `UP 1/2`; `null` where nobody could ask.
+        status: Option<String>,
+        /// What it means for the pod; `null` where it cannot be told.
+        serving: Option<Serving>,
+    },
+    /// The LB took the pod for down.
+    HaproxyBackendDown {
+        server: String,
+        /// The last instant at which it was seen to serve; the first at which it was not is the stamp. `null` where the
+        /// instant is the LB's own.
+        #[serde(with = "stamp::maybe")]
+        last_up: Option<i64>,
+        /// Whether this is arithmetic (interval x fall after the first 503), and nobody saw it.
+        predicted: bool,
+    },
     /// Somebody asked for the pod's deletion.
     PodDeleted {
         /// How long its processes may take to end, in seconds.
@@ -120,6 +139,17 @@ impl Hc {
     }
 }
 
+/// What the LB does with the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Serving {
+    /// It sends new requests.
+    Up,
+    /// It sends no new connections, and leaves those that are there.
+    NoNew,
+    Down,
+}
+
 /// Where an RST went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -136,6 +166,7 @@ pub enum Source {
     Hc,
     Envoy,
     Pods,
+    Lb,
     Record,
 }
 
@@ -199,6 +230,26 @@ mod stamp {
         let at: Timestamp = text.parse().map_err(de::Error::custom)?;
         Ok(at.as_microsecond())
     }
+
+    /// The same where there may be none.
+    pub(super) mod maybe {
+        use super::super::{Deserialize, Deserializer, Serialize as _, Serializer, Timestamp, de, stamp};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            us: &Option<i64>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            us.map(stamp).serialize(serializer)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<i64>, D::Error> {
+            let text = Option::<String>::deserialize(deserializer)?;
+            let at = text.map(|text| text.parse::<Timestamp>()).transpose().map_err(de::Error::custom)?;
+            Ok(at.map(Timestamp::as_microsecond))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +273,17 @@ mod tests {
         let facts = [
             Fact::hc_change(States::only(HcState::Open), States::only(HcState::Draining)),
             Fact::hc_change(States::ANY, States::ANY),
+            Fact::LbStatus {
+                server: "igw/node-1".to_owned(),
+                status: Some("UP 1/2".to_owned()),
+                serving: Some(Serving::Up),
+            },
+            Fact::HaproxyBackendDown {
+                server: "igw/node-1".to_owned(),
+                last_up: Some(1_780_211_553_000_001),
+                predicted: false,
+            },
+            Fact::HaproxyBackendDown { server: "igw".to_owned(), last_up: None, predicted: true },
             Fact::PodDeleted { grace_seconds: 30 },
             Fact::EnvoyDrainListeners,
             Fact::EnvoyActiveCount { downstream: Some(0), upstream: None },
@@ -244,7 +306,11 @@ mod tests {
             r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"hc_state","from":"OPEN","to":"DRAINING","lb_told":200}"#
         );
         assert_eq!(
-            lines[4],
+            lines[3],
+            r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"haproxy_backend_down","server":"igw/node-1","last_up":"2026-05-31T07:12:33.000001Z","predicted":false}"#
+        );
+        assert_eq!(
+            lines[7],
             r#"{"ts":"2026-05-31T07:12:34.000001Z","event":"envoy_active_count","downstream":0,"upstream":null}"#
         );
     }

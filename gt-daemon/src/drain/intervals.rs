@@ -18,11 +18,17 @@ pub struct Intervals {
     pub lb_down_to_first_rst: Option<f64>,
 }
 
-/// By facts in order. When the LB took the pod for down is not known to any source yet.
+/// By facts in order. What was predicted of the LB is no interval's end.
 #[must_use]
 pub fn intervals(facts: &[Timed]) -> Intervals {
     let Some(picture) = Picture::of(facts) else { return Intervals::default() };
-    let lb_down: Option<i64> = None;
+    let lb_down = facts
+        .iter()
+        .find(|timed| {
+            matches!(timed.fact, Fact::HaproxyBackendDown { predicted: false, .. })
+                && timed.ts >= picture.begun
+        })
+        .map(|timed| timed.ts);
     let first_rst = facts
         .iter()
         .find(|timed| matches!(timed.fact, Fact::TcpRst { .. }) && timed.ts >= picture.begun)
@@ -35,5 +41,45 @@ pub fn intervals(facts: &[Timed]) -> Intervals {
         drain_to_active_zero: between(Some(picture.begun), picture.active_zero),
         active_zero_to_lb_down: between(picture.active_zero, lb_down),
         lb_down_to_first_rst: between(lb_down, first_rst),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drain::fact::Way;
+
+    fn at(second: i64, fact: Fact) -> Timed {
+        Timed { ts: second * 1_000_000, fact }
+    }
+
+    fn down(second: i64, predicted: bool) -> Timed {
+        at(second, Fact::HaproxyBackendDown { server: "igw/1".to_owned(), last_up: None, predicted })
+    }
+
+    fn active(second: i64, count: u64) -> Timed {
+        at(second, Fact::EnvoyActiveCount { downstream: Some(count), upstream: Some(count) })
+    }
+
+    /// Exercises an LB that was early and one that was late, a prediction, and a down before the drain, so that the order
+    /// shows in the sign, and only what was seen counts.
+    #[test]
+    fn around_the_lb() {
+        let rst = at(13, Fact::TcpRst { connection: Some(1), direction: Way::Received, in_flight: true });
+        let of = |downs: &[Timed]| {
+            let mut facts =
+                vec![at(5, Fact::PodDeleted { grace_seconds: 30 }), active(6, 1), active(10, 0), rst.clone()];
+            facts.extend_from_slice(downs);
+            facts.sort();
+            let Intervals { drain_to_active_zero, active_zero_to_lb_down, lb_down_to_first_rst } =
+                intervals(&facts);
+            assert_eq!(drain_to_active_zero, Some(5.0));
+            (active_zero_to_lb_down, lb_down_to_first_rst)
+        };
+        assert_eq!(of(&[down(12, false)]), (Some(2.0), Some(1.0)));
+        assert_eq!(of(&[down(8, false)]), (Some(-2.0), Some(5.0)));
+        assert_eq!(of(&[down(14, false), down(20, false)]), (Some(4.0), Some(-1.0)));
+        assert_eq!(of(&[down(12, true)]), (None, None));
+        assert_eq!(of(&[down(4, false)]), (None, None));
     }
 }

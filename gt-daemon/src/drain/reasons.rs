@@ -123,6 +123,7 @@ fn what(source: Source) -> &'static str {
         Source::Hc => "the health sidecar's state was",
         Source::Envoy => "the proxy's counts were",
         Source::Pods => "the pod itself was",
+        Source::Lb => "the load balancer's word was",
         Source::Record => "some facts were",
     }
 }

@@ -1,6 +1,6 @@
 //! What is left of a drain: its facts, and what was made of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     fact::{Fact, Timed, stamp},
@@ -23,20 +23,21 @@ pub struct Record {
 }
 
 /// A record without its facts: what `intervals.json` holds. What is not known is `null`.
-#[derive(Debug, Serialize)]
-pub struct Summary<'a> {
-    namespace: &'a str,
-    pod: &'a str,
-    uid: &'a str,
-    began: Option<String>,
-    ended: Option<String>,
-    verdict: Outcome,
-    reasons: &'a [String],
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub namespace: String,
+    pub pod: String,
+    pub uid: String,
+    /// RFC 3339, as all stamps.
+    pub began: Option<String>,
+    pub ended: Option<String>,
+    pub verdict: Outcome,
+    pub reasons: Vec<String>,
     #[serde(flatten)]
-    intervals: Intervals,
-    evidence: &'a Counts,
-    gaps: Vec<&'a Timed>,
-    left_out: u64,
+    pub intervals: Intervals,
+    pub evidence: Counts,
+    pub gaps: Vec<Timed>,
+    pub left_out: u64,
 }
 
 impl Record {
@@ -58,19 +59,19 @@ impl Record {
 
     /// What is to be told of it in short.
     #[must_use]
-    pub fn summary(&self) -> Summary<'_> {
+    pub fn summary(&self) -> Summary {
         let ended = self.facts.iter().rev().find(|timed| timed.fact == Fact::Ended);
         Summary {
-            namespace: &self.namespace,
-            pod: &self.pod,
-            uid: &self.uid,
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
+            uid: self.uid.clone(),
             began: self.begun().map(stamp),
             ended: ended.map(|timed| stamp(timed.ts)),
             verdict: self.outcome(),
-            reasons: &self.verdict.reasons,
+            reasons: self.verdict.reasons.clone(),
             intervals: self.intervals,
-            evidence: &self.verdict.counts,
-            gaps: self.facts.iter().filter(|timed| matches!(timed.fact, Fact::Gap { .. })).collect(),
+            evidence: self.verdict.counts.clone(),
+            gaps: self.facts.iter().filter(|timed| matches!(timed.fact, Fact::Gap { .. })).cloned().collect(),
             left_out: self.left_out,
         }
     }
