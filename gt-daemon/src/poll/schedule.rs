@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// From the beginning of one call to that of the next at least this many times the last call's duration.
 const BUSY: u32 = 20;
 
-/// The same at the two paces, in times of what a call costs: 1.3 % and 0.08 % of the source's time.
-const FAST_COST: u32 = 80;
+/// The same at the two paces, in times of what a call costs: 1 % and 0.08 % of the source's time.
+const FAST_COST: u32 = 100;
 const SLOW_COST: u32 = 1_200;
 
 /// What a call costs is the shortest duration of so many: waiting for a busy machine only makes calls longer.
