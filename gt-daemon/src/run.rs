@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     path::Path,
     process::ExitCode,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
+    sync::oneshot,
 };
 use tracing::{error, info, warn};
 
@@ -33,7 +34,7 @@ use crate::{
         support::KernelSupport,
     },
     metrics::{Health, Traffic, registry},
-    observe::{self, Feed, Kernel, Observer, Parts},
+    observe::{self, Board, Feed, Kernel, Observer, Parts},
     pods::{
         Class,
         netns::Netns,
@@ -84,29 +85,35 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let listener = http::listen(options.listen).await?;
     let runtime = Handle::current();
     let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
-    let Started { tracker, sleeper, events, messages, registry, health, owners, observer, feed } = tokio::select! {
+    let Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
     };
     info!(address = %listener.local_addr()?, "serving /metrics, /healthz and /readyz");
     // Each on a task or thread of its own: a file system that hangs must not hold up scrapes or the stop.
-    let watcher = Arc::clone(&health);
+    let (watcher, told) = (Arc::clone(&health), Arc::clone(&board));
     thread::Builder::new()
         .name("pods".to_owned())
-        .spawn(move || watch(tracker, &sleeper, &watcher))
+        .spawn(move || watch(tracker, &sleeper, &watcher, &told))
         .context("cannot start the thread that reads pods")?;
     let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
     let server = tokio::spawn(http::serve(listener, views));
-    let ring = tokio::spawn(log::observe(events, owners, health, feed));
-    let observer = tokio::spawn(observer.run());
+    let ring = tokio::spawn(log::observe(events, owners, board, feed));
+    let (stop, stopping) = oneshot::channel();
+    let mut observer = tokio::spawn(observer.run(stopping));
     tokio::spawn(log::show(messages));
-    tokio::select! {
-        served = server => served?.context("the HTTP server ended")?,
-        read = ring => read?.context("cannot read the kernel's events")?,
-        observed = observer => observed.context("the observer of pods ended")?,
-        _ = terminate.recv() => return Ok(stopped("SIGTERM")),
-        _ = interrupt.recv() => return Ok(stopped("SIGINT")),
+    let signal = tokio::select! {
+        served = server => served?.context("the HTTP server ended").map(|()| None)?,
+        read = ring => read?.context("cannot read the kernel's events").map(|()| None)?,
+        observed = &mut observer => observed.context("the observer of pods ended").map(|()| None)?,
+        _ = terminate.recv() => Some("SIGTERM"),
+        _ = interrupt.recv() => Some("SIGINT"),
+    };
+    if let Some(signal) = signal {
+        drop(stop);
+        observer.await.context("the observer of pods ended")?;
+        return Ok(stopped(signal));
     }
     bail!("the daemon ended without being told to: this is a fault in gt, please report it")
 }
@@ -126,6 +133,7 @@ struct Started {
     messages: Option<EbpfLogger<&'static dyn ::log::Log>>,
     registry: Registry,
     health: Arc<Health>,
+    board: Arc<Board>,
     owners: Arc<Owners>,
     observer: Observer,
     feed: Feed,
@@ -186,8 +194,8 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let (observer, feed) = Observer::new(settings, parts)
         .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;
     let traffic = Traffic { owners: Arc::clone(&owners), maps, joins, sees_no_socket };
-    let registry = registry(traffic, board, ledger, Arc::clone(&health));
-    Ok(Started { tracker, sleeper, events, messages, registry, health, owners, observer, feed })
+    let registry = registry(traffic, Arc::clone(&board), ledger, Arc::clone(&health));
+    Ok(Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed })
 }
 
 /// What writes records of drains to files, when that is wanted.
@@ -240,7 +248,7 @@ fn refuse_obstacles(support: &KernelSupport, attach: Attach) -> anyhow::Result<(
 }
 
 /// Reads pods again and again, and checks the table now and then; on a thread of its own.
-fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health) {
+fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health, board: &Board) {
     let mut last: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
     let mut next_check = Instant::now() + CHECK;
     loop {
@@ -249,6 +257,9 @@ fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health) {
         tell_sources(&last, &asked, tracker.watched());
         health.sources(asked.clone());
         last = asked;
+        if let Some(skipped) = health.missed_runs() {
+            board.skipped_runs.store(skipped, Ordering::Relaxed);
+        }
         if Instant::now() >= next_check {
             match tracker.reconcile_all() {
                 Ok(0) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     cause::Cause,
     counted::{CutLabels, HcLabel, ResetLabels},
-    torn::{Direction, Ending, Proof, Torn},
+    torn::{Direction, Ending, Id, Proof, Torn},
 };
 use crate::{hc::states::States, pods::owners::Name};
 
@@ -56,6 +56,19 @@ impl Judged {
 #[must_use]
 pub fn hc_label(has_hc: bool, states: States) -> HcLabel {
     has_hc.then(|| states.state())
+}
+
+/// The first RST of a connection that was judged before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateReset {
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    pub id: Id,
+    pub direction: Direction,
+    /// Whether the connection was judged a cut.
+    pub in_flight: bool,
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    pub at_ns: u64,
 }
 
 /// What is remembered of a connection that was judged, for an RST or a word of the proxy that comes later.

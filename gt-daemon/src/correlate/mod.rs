@@ -29,7 +29,7 @@ use gt_common::{
 use self::{
     cause::{Cause, cause},
     counted::{Counted, CutLabels, Knows, ResetLabels},
-    judged::{Judged, hc_label},
+    judged::{Judged, LateReset, hc_label},
     lost::Lost,
     pod::{Pod, Reset},
     torn::{Direction, Ending, Id, Proof, Torn},
@@ -64,8 +64,12 @@ pub struct Joins {
     slots: HashMap<Slot, (Arc<str>, Name)>,
     counted: Counted,
     lost: Lost,
+    /// RSTs since [`Self::late_resets`] was called.
+    late: Vec<LateReset>,
     /// Until when all events of the kernel are here.
     until_ns: u64,
+    /// When the kernel's counts were looked at last, and before that.
+    looked_ns: [u64; 2],
 }
 
 impl Joins {
@@ -78,7 +82,9 @@ impl Joins {
             slots: HashMap::new(),
             counted: Counted::default(),
             lost: Lost::default(),
+            late: Vec::new(),
             until_ns: 0,
+            looked_ns: [0; 2],
         }
     }
 
@@ -128,9 +134,15 @@ impl Joins {
             What::Teardown(_) | What::NoRstReceived | What::State(..) => return None,
         };
         let known = event.connection.filter(|known| known.how != How::None && event.lane == Lane::Data)?;
-        let reset = pod.reset(Id::of(event)?, direction, known.rst_counted);
-        if known.rst_counted && matches!(reset, Reset::First | Reset::OfCut(_)) {
+        let id = Id::of(event)?;
+        let reset = pod.reset(id, direction, known.rst_counted);
+        let in_flight = matches!(reset, Reset::OfCut(_));
+        if known.rst_counted && reset.is_first() {
             self.lost.reset(event, direction);
+        }
+        if in_flight || reset == Reset::OfPast {
+            let uid = Arc::clone(uid);
+            self.late.push(LateReset { uid, id, direction, in_flight, at_ns: event.time_ns });
         }
         if let Reset::OfCut(labels) = reset {
             self.counted.reset(name, labels);
@@ -193,6 +205,11 @@ impl Joins {
         judged
     }
 
+    /// RSTs of connections that had been judged, since this was called last.
+    pub fn late_resets(&mut self) -> Vec<LateReset> {
+        std::mem::take(&mut self.late)
+    }
+
     /// The pods whose hc and proxy should be asked again.
     #[must_use]
     pub fn wants(&self, now: Moment) -> Vec<Arc<str>> {
@@ -200,18 +217,21 @@ impl Joins {
         wanting.map(|(uid, _)| Arc::clone(uid)).collect()
     }
 
-    /// The kernel's own counts, to be given now and then: what has no event is counted by what the kernel knew.
-    pub fn kernel_cuts(&mut self, counts: &[(CutKey, u64)]) {
+    /// The kernel's own counts, to be given now and then: what has no event is counted by what the kernel knew. Returns those
+    /// cuts; the instant of each is the earliest at which it may have happened.
+    pub fn kernel_cuts(&mut self, counts: &[(CutKey, u64)], now: Moment) -> Vec<Judged> {
         let ours: Vec<_> =
             counts.iter().filter(|(key, _)| self.slots.contains_key(&key.slot)).copied().collect();
-        for (key, count) in self.lost.compare(&ours) {
-            self.count_lost(key, count);
-        }
+        // What is found missing now was counted by the last look, and not by the one before.
+        let [last, before] = self.looked_ns;
+        self.looked_ns = [now.monotonic_ns, last];
+        let lost = self.lost.compare(&ours);
+        lost.into_iter().filter_map(|(key, count)| self.count_lost(key, count, before)).collect()
     }
 
-    fn count_lost(&mut self, key: CutKey, count: u64) {
-        let Some((uid, name)) = self.slots.get(&key.slot) else { return };
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+    fn count_lost(&mut self, key: CutKey, count: u64, at_ns: u64) -> Option<Judged> {
+        let (uid, name) = self.slots.get(&key.slot)?;
+        let pod = self.pods.get_mut(uid)?;
         let state = HcState::ALL.into_iter().find(|state| *state as u8 == key.hc).unwrap_or(HcState::Unknown);
         let states = States::only(state);
         let hc = hc_label(pod.has_hc, states);
@@ -221,15 +241,31 @@ impl Joins {
             for _ in 0..count {
                 self.counted.reset(name, ResetLabels { direction, hc, proof: evidence });
             }
-            return;
+            return None;
         }
         let how = How::ENDS.into_iter().find(|how| *how as u8 == key.how);
         let ending = how.and_then(Ending::of).unwrap_or(Ending::Unseen);
         let cause = if ending.is_remote() { cause(ending, false, states) } else { Cause::Unknown };
         let count = pod.lost(count);
-        if count > 0 {
-            self.counted.cut(name, CutLabels { ending, cause, hc, proof: evidence }, count);
+        if count == 0 {
+            return None;
         }
+        self.counted.cut(name, CutLabels { ending, cause, hc, proof: evidence }, count);
+        Some(Judged {
+            uid: Arc::clone(uid),
+            name: name.clone(),
+            at_ns,
+            ending,
+            proof: Some(evidence),
+            sure: evidence != Proof::Possible,
+            again: false,
+            cause,
+            hc,
+            count,
+            rst: None,
+            last_told: None,
+            torn: None,
+        })
     }
 
     /// What has been counted.

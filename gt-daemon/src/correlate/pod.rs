@@ -146,9 +146,12 @@ impl Pod {
 
     /// An RST on a connection that had begun to end. `held_against`: the kernel holds it against a cut.
     pub(super) fn reset(&mut self, id: Id, direction: Direction, held_against: bool) -> Reset {
-        let held = self.held.iter_mut().find(|held| held.torn.id == id).map(|held| (&mut held.torn, None));
-        let past =
-            self.past.get_mut(&id).map(|past| (&mut past.torn, past.proof.map(|proof| (proof, past.hc))));
+        let held =
+            self.held.iter_mut().find(|held| held.torn.id == id).map(|held| (&mut held.torn, Reset::First));
+        let past = self.past.get_mut(&id).map(|past| {
+            let of_cut = |proof| Reset::OfCut(ResetLabels { direction, hc: past.hc, proof });
+            (&mut past.torn, past.proof.map_or(Reset::OfPast, of_cut))
+        });
         let Some((torn, judged)) = held.or(past) else { return Reset::Unknown };
         if torn.ending.is_none() && direction == Direction::Sent {
             torn.ending = Some(Ending::RstSent);
@@ -157,7 +160,7 @@ impl Pod {
             return Reset::Nothing;
         }
         torn.rst = Some(direction);
-        judged.map_or(Reset::First, |(proof, hc)| Reset::OfCut(ResetLabels { direction, hc, proof }))
+        judged
     }
 
     pub(super) fn hc(&mut self, observation: &Observation) -> bool {
@@ -392,10 +395,19 @@ pub(super) enum Reset {
     /// There was one before; or it is in doubt (see `gt-ebpf/src/rst_received.rs`), which happens after the pod's own FIN
     /// only.
     Nothing,
-    /// The first one, of a connection that is not judged yet or is no cut.
+    /// The first one, of a connection that is not judged yet.
     First,
+    /// The first one of a connection that was judged to be no cut.
+    OfPast,
     /// The first one of a cut that has been counted without it.
     OfCut(ResetLabels),
+}
+
+impl Reset {
+    /// Whether it is the first of its connection.
+    pub(super) fn is_first(self) -> bool {
+        matches!(self, Self::First | Self::OfPast | Self::OfCut(_))
+    }
 }
 
 /// An instant in UTC, microseconds.

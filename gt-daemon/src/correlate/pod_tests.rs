@@ -200,7 +200,7 @@ fn a_late_word() {
     let http2 = torn(1, 5000, How::FinReceived, Phase::Unknown, Evidence::None);
     assert!(pod.torn(http2), "only the proxy knows");
     assert_eq!(proofs(&pod.advance(at(5001), u64::MAX)), [(1, None)]);
-    assert_eq!(pod.reset(http2.id, Direction::Received, false), Reset::First);
+    assert_eq!(pod.reset(http2.id, Direction::Received, false), Reset::OfPast);
     answer(&mut pod, 5010, 11, 1, 0);
     answer(&mut pod, 5020, 11, 1, 0);
     let judged = pod.advance(at(5022), u64::MAX);

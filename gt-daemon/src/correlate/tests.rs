@@ -64,8 +64,13 @@ fn owners_and_resets() {
     let received = What::RstReceived(RstReceived::Reset);
     joins.event(&reset(cut(2, 7), received));
     assert_eq!(joins.tick(at(1001)).len(), 2);
+    assert_eq!(joins.late_resets(), [], "the judgement bears it");
     joins.event(&reset(cut(3, 8), received));
     joins.event(&reset(cut(3, 8), What::RstSent(RstSent::Reply)));
+    let late = joins.late_resets();
+    assert_eq!(late.len(), 1);
+    assert_eq!((&*late[0].uid, late[0].in_flight, late[0].direction), ("u2", true, Direction::Received));
+    assert_eq!(joins.late_resets(), []);
     assert_eq!(counts(&joins, &name("a", "app")), (1, 1));
     assert_eq!(counts(&joins, &name("a", "")), (0, 0));
     assert_eq!(counts(&joins, &name("b", "")), (1, 1));
@@ -81,10 +86,14 @@ fn lost_events() {
     joins.tick(at(1001));
     let kernel =
         [(key(1, How::FinReceived, 0), 3), (key(1, How::None, 2), 2), (key(5, How::FinReceived, 0), 9)];
-    joins.kernel_cuts(&kernel);
+    assert_eq!(joins.kernel_cuts(&[], at(1500)), []);
+    assert_eq!(joins.kernel_cuts(&kernel, at(2000)), []);
     assert_eq!(counts(&joins, &name("a", "")), (1, 1));
-    joins.kernel_cuts(&kernel);
-    joins.kernel_cuts(&kernel);
+    let found = joins.kernel_cuts(&kernel, at(2500));
+    let found: Vec<_> =
+        found.iter().map(|cut| (&*cut.uid, cut.at_ns, cut.count, cut.ending, cut.sure)).collect();
+    assert_eq!(found, [("u1", 1500 * MS, 2, Ending::FinReceived, true)]);
+    assert_eq!(joins.kernel_cuts(&kernel, at(3000)), []);
     assert_eq!(counts(&joins, &name("a", "")), (3, 2));
 }
 
@@ -104,7 +113,7 @@ fn aborts_are_accounted() {
     assert_eq!(joins.tick(at(2000)).len(), 2);
     let kernel = [(key(1, How::RstSent, 0), 1), (key(1, How::None, 1), 1), (key(1, How::Timeout, 0), 1)];
     for _ in 0..3 {
-        joins.kernel_cuts(&kernel);
+        joins.kernel_cuts(&kernel, at(2000));
     }
     assert_eq!(counts(&joins, &name("a", "")), (2, 1));
 }
@@ -124,7 +133,7 @@ fn pods_that_follow_each_other() {
     joins.pods(&[joined("u2", "a", 3), joined("u3", "c", 1)]);
     assert_eq!((counts(&joins, &name("a", "")), counts(&joins, &name("c", ""))), ((2, 0), (0, 0)));
     for _ in 0..2 {
-        joins.kernel_cuts(&[(key(1, How::FinReceived, 0), 1)]);
+        joins.kernel_cuts(&[(key(1, How::FinReceived, 0), 1)], at(2000));
     }
     assert_eq!(counts(&joins, &name("c", "")), (1, 0));
     joins.pods(&[joined("u3", "c", 1)]);

@@ -3,8 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use super::pod::View;
-use super::{end, pod::Pod, record::Record};
-use crate::{clock::Moment, correlate::judged::Judged, hc::merge::Change};
+use super::{end, fact::Source, pod::Pod, record::Record};
+use crate::{
+    clock::Moment,
+    correlate::judged::{Judged, LateReset},
+    hc::merge::Change,
+};
 
 /// All pods' drains.
 #[derive(Debug)]
@@ -79,14 +83,26 @@ impl Drains {
     /// The join has judged an end.
     pub fn judged(&mut self, judged: &Judged, now: Moment) {
         let Some(pod) = self.pods.get_mut(&judged.uid) else { return };
-        let ago = i64::try_from(now.monotonic_ns.saturating_sub(judged.at_ns) / 1000).unwrap_or(i64::MAX);
-        let at = now.utc_us.saturating_sub(ago);
+        let at = utc_us(judged.at_ns, now);
         end::facts(judged).for_each(|fact| pod.add(at, fact));
     }
 
-    /// Something of the kernel's was lost: nobody knows whose.
-    pub fn lost(&mut self, why: &str, now: Moment) {
-        self.pods.values_mut().for_each(|pod| pod.lost(why, now.utc_us));
+    /// An RST of a connection that had been judged.
+    pub fn late_reset(&mut self, late: &LateReset, now: Moment) {
+        if let Some(pod) = self.pods.get_mut(&late.uid) {
+            pod.add(utc_us(late.at_ns, now), end::late_reset(late));
+        }
+    }
+
+    /// Something of a source was lost: nobody knows whose.
+    pub fn lost(&mut self, source: Source, why: &str, now: Moment) {
+        self.pods.values_mut().for_each(|pod| pod.lost(source, why, now.utc_us));
+    }
+
+    /// Nobody looks any more: the records of all drains that go on, as far as they are known.
+    #[must_use]
+    pub fn stop(&mut self, now: Moment) -> Vec<Record> {
+        std::mem::take(&mut self.pods).into_values().filter_map(|pod| pod.record(now.utc_us)).collect()
     }
 
     /// Lets time pass; returns the records of drains that are over.
@@ -99,6 +115,12 @@ impl Drains {
     pub fn begun(&self) -> impl Iterator<Item = (&View, Option<i64>)> {
         self.pods.values().map(|pod| (&pod.view, pod.shown()))
     }
+}
+
+/// An instant of the kernel's clock, UTC microseconds.
+fn utc_us(at_ns: u64, now: Moment) -> i64 {
+    let ago = i64::try_from(now.monotonic_ns.saturating_sub(at_ns) / 1000).unwrap_or(i64::MAX);
+    now.utc_us.saturating_sub(ago)
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use super::*;
 use crate::{
     correlate::{
         cause::Cause,
-        torn::{Ending, Proof},
+        torn::{Direction, Ending, Id, Proof},
     },
     drain::{
-        fact::{Fact, Source},
+        fact::{Fact, Source, Timed},
         verdict::Outcome,
     },
     hc::{observation::Source as Mouth, states::States},
@@ -181,12 +181,44 @@ fn too_late() {
 fn losses() {
     let view = view();
     let mut drains = watched(9, &view);
-    drains.lost("the ring was full", now(5));
+    drains.lost(Source::Kernel, "the ring was full", now(5));
     assert_eq!(drained(&mut drains, &view).map(|record| record.outcome()), Some(Outcome::Protected));
     let mut drains = watched(9, &view);
     drains.hc("u", vec![change(9, HcState::Open, HcState::Draining)], true, now(9));
-    drains.lost("the ring was full", now(10));
+    drains.lost(Source::Kernel, "the ring was full", now(10));
     assert_eq!(drained(&mut drains, &view).map(|record| record.outcome()), Some(Outcome::Inconclusive));
+}
+
+/// Exercises a daemon that stops in a drain, so that there is a record that does not overclaim; and none of a pod that does
+/// not drain.
+#[test]
+fn stopped() {
+    let view = view();
+    assert!(watched(9, &view).stop(now(10)).is_empty());
+    let mut drains = watched(9, &view);
+    drains.hc("u", vec![change(9, HcState::Open, HcState::Draining)], true, now(9));
+    let records = drains.stop(now(10));
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].outcome(), Outcome::Inconclusive);
+    assert!(drains.stop(now(11)).is_empty());
+}
+
+/// Exercises an RST that comes after its connection was judged, so that the record has it at its instant.
+#[test]
+fn late_reset() {
+    let view = view();
+    let mut drains = watched(9, &view);
+    let late = LateReset {
+        uid: "u".into(),
+        id: Id { socket: 1, since_ns: 2 },
+        direction: Direction::Received,
+        in_flight: true,
+        at_ns: 13_000_000_000,
+    };
+    drains.late_reset(&late, now(15));
+    let record = drained(&mut drains, &view).unwrap();
+    let is_rst = |timed: &&Timed| matches!(timed.fact, Fact::TcpRst { in_flight: true, .. });
+    assert_eq!(record.facts.iter().find(is_rst).map(|timed| timed.ts), Some(13 * SECOND));
 }
 
 /// Exercises a drain that is called off, so that it has its record, and the next one is another.
@@ -387,7 +419,7 @@ fn lasting_losses() {
     drains.pods(&[View { deletion: Some((9 * SECOND, 30)), ..view }], now(9));
     for step in 0..1_000_u32 {
         let at = Moment { utc_us: 10 * SECOND + i64::from(step) * 10_000, ..now(10) };
-        drains.lost("the ring was full", at);
+        drains.lost(Source::Kernel, "the ring was full", at);
     }
     let record = drains.pods(&[], now(21)).pop().unwrap();
     assert_eq!(count(&record, |fact| matches!(fact, Fact::Gap { source: Source::Kernel, .. })), 10);

@@ -76,7 +76,7 @@ pub(super) struct Pod {
     /// What was noted last, so that only changes are.
     active: Option<(Option<u64>, Option<u64>)>,
     counted: Option<Counted>,
-    lost: Option<(i64, String)>,
+    lost: Option<(i64, Source, String)>,
     /// Whose counts the proxy's are.
     epoch: Option<u64>,
     /// What is not later belongs to a drain before.
@@ -171,17 +171,17 @@ impl Pod {
         });
     }
 
-    pub(super) fn lost(&mut self, why: &str, now: i64) {
+    pub(super) fn lost(&mut self, source: Source, why: &str, now: i64) {
         let begun = self.begun();
-        let is_told = |(at, told): &(i64, String)| {
-            told == why
+        let is_told = |(at, of, told): &(i64, Source, String)| {
+            (*of, told.as_str()) == (source, why)
                 && now.saturating_sub(*at) < ONE_LOSS
                 // One before the drain says nothing of it.
                 && begun.is_some_and(|begun| *at >= begun)
         };
         if !self.lost.as_ref().is_some_and(is_told) {
-            self.lost = Some((now, why.to_owned()));
-            self.facts.add(gap(now, Source::Kernel, 0, why));
+            self.lost = Some((now, source, why.to_owned()));
+            self.facts.add(gap(now, source, 0, why));
         }
     }
 

@@ -29,8 +29,6 @@ pub struct Health {
     maps: Arc<Maps>,
     object_digest: String,
     state: Mutex<State>,
-    /// Records of the ring buffer that were no event.
-    undecodable: AtomicU64,
     /// The attached programs, to ask the kernel for runs it has skipped.
     programs: Mutex<Vec<OwnedFd>>,
     /// Entries of the connection table that had ended without a hook telling.
@@ -56,7 +54,6 @@ impl Health {
             maps,
             object_digest,
             state: Mutex::default(),
-            undecodable: AtomicU64::new(0),
             corrected: AtomicU64::new(0),
             programs: Mutex::default(),
         }
@@ -77,11 +74,6 @@ impl Health {
         self.state().sources = asked.into_iter().collect();
     }
 
-    /// A record of the ring buffer was no event.
-    pub fn undecodable(&self) {
-        self.undecodable.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// From now on the kernel is asked how these programs fare.
     pub fn watch_programs(&self, programs: Vec<OwnedFd>) {
         *self.programs.lock().unwrap_or_else(PoisonError::into_inner) = programs;
@@ -90,7 +82,8 @@ impl Health {
     /// Runs that the kernel skipped, since the program was already running on that CPU and had been interrupted
     /// (`bpf_prog_active`); `None` where it does not tell, or not of
     /// all programs (see `counts_skipped_runs`).
-    fn missed_runs(&self) -> Option<u64> {
+    #[must_use]
+    pub fn missed_runs(&self) -> Option<u64> {
         let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = None;
         for program in programs.iter() {
@@ -158,7 +151,7 @@ impl Collector for Collected {
             ("kernel_read", losses.kernel_read),
             ("connection_table", losses.table_full),
             ("cut_counters", losses.cuts_full),
-            ("decode", health.undecodable.load(Ordering::Relaxed)),
+            ("decode", board.undecodable.load(Ordering::Relaxed)),
             ("teardown", losses.unjudged),
         ]
         .into_iter()

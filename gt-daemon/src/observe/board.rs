@@ -21,6 +21,10 @@ pub struct Board {
     pub envoy: Meter,
     /// Kernel events that the observer had no room for.
     pub(super) events_lost: Arc<AtomicU64>,
+    /// Records of the ring that were no events.
+    pub undecodable: AtomicU64,
+    /// Runs of kernel programs that the kernel skipped, as far as it tells.
+    pub skipped_runs: AtomicU64,
     pub(super) log_lost: AtomicU64,
     pub(super) log_unreadable: AtomicU64,
 }

@@ -8,9 +8,12 @@ use tracing::{debug, info};
 use super::{kernel::Kernel, pod::PodState};
 use crate::{
     clock::{Moment, utc_us},
-    correlate::{Joined, judged::Judged},
+    correlate::{
+        Joined,
+        judged::{Judged, LateReset},
+    },
     drain::{
-        fact::stamp,
+        fact::{self, stamp},
         follow::{Drains, View},
         intervals::Intervals,
         ledger::Ledger,
@@ -68,9 +71,22 @@ impl Watch {
         self.drains.judged(judged, now);
     }
 
-    /// Something of the kernel's was lost.
-    pub(super) fn lost(&mut self, why: &str, now: Moment) {
-        self.drains.lost(why, now);
+    /// An RST of a connection that had been judged.
+    pub(super) fn late_reset(&mut self, late: &LateReset, now: Moment) {
+        self.drains.late_reset(late, now);
+    }
+
+    /// Something of a source was lost.
+    pub(super) fn lost(&mut self, source: fact::Source, why: &str, now: Moment) {
+        self.drains.lost(source, why, now);
+    }
+
+    /// The daemon stops: drains that go on are recorded as far as they are known, and the writer gets `patience` to write
+    /// them. Whether it did.
+    pub(super) fn stop(&mut self, now: Moment, patience: Duration) -> bool {
+        let unfinished = self.drains.stop(now);
+        self.over(unfinished);
+        self.writer.as_ref().is_none_or(|writer| writer.flush(patience))
     }
 
     /// Counts connections of users of pods that drain. While this runs, slots must stay with those that are followed.

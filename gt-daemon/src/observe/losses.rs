@@ -13,14 +13,24 @@ pub(super) struct Lost {
 struct Seen {
     /// `None` when that cannot be read.
     kernel: Option<Losses>,
-    /// Events that found no room on their way to the observer.
-    unheard: u64,
+    missed: Missed,
+}
+
+/// What did not come through on its way to the observer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Missed {
+    /// Events that found no room.
+    pub(super) unheard: u64,
+    /// Records of the ring that were no events.
+    pub(super) undecodable: u64,
+    /// Runs of the kernel programs that the kernel skipped, where it tells.
+    pub(super) skipped: u64,
 }
 
 impl Lost {
     /// `None` when nothing has changed; else what was lost, which at the first look is not known to be anything.
-    pub(super) fn look(&mut self, kernel: Option<Losses>, unheard: u64) -> Option<Vec<&'static str>> {
-        let now = Seen { kernel, unheard };
+    pub(super) fn look(&mut self, kernel: Option<Losses>, missed: Missed) -> Option<Vec<&'static str>> {
+        let now = Seen { kernel, missed };
         let before = self.seen.replace(now);
         // A cut that finds no place among the counters has its event all the same.
         let cuts_aside =
@@ -47,9 +57,13 @@ fn words(before: Seen, now: Seen) -> Vec<&'static str> {
         (None, None) => {}
         _ => words.push("the kernel's counts of what was lost could not be read"),
     }
-    if before.unheard != now.unheard {
-        words.push("gt's own queue of events was full");
-    }
+    let (before, now) = (before.missed, now.missed);
+    let counts = [
+        (before.unheard, now.unheard, "gt's own queue of events was full"),
+        (before.undecodable, now.undecodable, "the ring of events held something that was none"),
+        (before.skipped, now.skipped, "the kernel skipped a program"),
+    ];
+    words.extend(counts.into_iter().filter(|(before, now, _)| before != now).map(|(_, _, why)| why));
     words
 }
 
@@ -62,13 +76,23 @@ mod tests {
     fn looks() {
         let mut lost = Lost::default();
         let losses = Losses { ring_full: 3, ..Losses::default() };
-        assert_eq!(lost.look(Some(losses), 1), Some(vec![]));
-        assert_eq!(lost.look(Some(losses), 1), None);
-        assert_eq!(lost.look(Some(Losses { cuts_full: 1, ..losses }), 1), None);
+        let one = Missed { unheard: 1, ..Missed::default() };
+        assert_eq!(lost.look(Some(losses), one), Some(vec![]));
+        assert_eq!(lost.look(Some(losses), one), None);
+        assert_eq!(lost.look(Some(Losses { cuts_full: 1, ..losses }), one), None);
         let more = Losses { ring_full: 4, unjudged: 1, ..losses };
-        assert_eq!(lost.look(Some(more), 2).unwrap().len(), 3);
-        assert_eq!(lost.look(None, 2).unwrap(), ["the kernel's counts of what was lost could not be read"]);
-        assert_eq!(lost.look(None, 2), None);
-        assert_eq!(lost.look(Some(more), 2).unwrap().len(), 1);
+        let missed = Missed { unheard: 2, undecodable: 0, skipped: 3 };
+        assert_eq!(lost.look(Some(more), missed).unwrap().len(), 4);
+        assert_eq!(
+            lost.look(None, missed).unwrap(),
+            ["the kernel's counts of what was lost could not be read"]
+        );
+        assert_eq!(lost.look(None, missed), None);
+        assert_eq!(lost.look(Some(more), missed).unwrap().len(), 1);
+        let missed = Missed { undecodable: 1, ..missed };
+        assert_eq!(
+            lost.look(Some(more), missed).unwrap(),
+            ["the ring of events held something that was none"]
+        );
     }
 }

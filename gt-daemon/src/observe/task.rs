@@ -9,20 +9,27 @@ use std::{
 
 use gt_common::{connection::CutKey, owner::Slot};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
 };
 use tracing::{debug, error};
 
 use super::{
-    board::Board, drains::Watch, feed::Feed, kernel::Kernel, losses::Lost, pod::PodState, readers::Makings,
-    tell::tell, wanted::Signs,
+    board::Board,
+    drains::Watch,
+    feed::Feed,
+    kernel::Kernel,
+    losses::{Lost, Missed},
+    pod::PodState,
+    readers::Makings,
+    tell::tell,
+    wanted::Signs,
 };
 use crate::{
     clock::Moment,
     correlate::{Joined, Joins},
     dial::Dialler,
-    drain::{ledger::Ledger, writer::Writer},
+    drain::{fact::Source, ledger::Ledger, writer::Writer},
     envoy::reader::{self as envoy, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
     pods::owners::{Name, Owners, Published},
@@ -37,6 +44,9 @@ const CUTS_EVERY: u64 = 5;
 
 /// Every so many ticks the follower of logs is asked how it fares.
 const LOGS_EVERY: u64 = 10;
+
+/// How long a stop waits for records to be written.
+const STOP: Duration = Duration::from_millis(500);
 
 /// What is told and waits at most: at the fast pace a hundred pods say a thousand things in a second.
 const ROOM: usize = 4096;
@@ -82,6 +92,8 @@ pub struct Observer {
     generation: u64,
     ticks: u64,
     lost: Lost,
+    /// What sidecars told and found no room.
+    hc_lost: u64,
     drains: Watch,
 }
 
@@ -114,13 +126,14 @@ impl Observer {
             generation: 0,
             ticks: 0,
             lost: Lost::default(),
+            hc_lost: 0,
             drains,
         };
         Ok((observer, feed))
     }
 
-    /// Observes; does not end by itself.
-    pub async fn run(mut self) {
+    /// Observes until `stop` is notified or dropped; then drains that go on are recorded as far as they are known.
+    pub async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.follow();
@@ -131,7 +144,11 @@ impl Observer {
                 Some(report) = self.envoy_said.recv() => self.envoy(&report),
                 Ok(()) = self.changes.changed() => self.follow(),
                 _ = ticks.tick() => self.tick(),
+                _ = &mut stop => break,
             }
+        }
+        if !self.drains.stop(Moment::now(), STOP) {
+            error!("records of drains that go on are not written: the disk is slow, or too many wait");
         }
     }
 
@@ -194,16 +211,25 @@ impl Observer {
             tell(judged, self.parts.hz);
             self.drains.judged(judged, now);
         }
+        let late = self.joins().late_resets();
+        for late in late {
+            self.drains.late_reset(&late, now);
+        }
     }
 
     /// What was not seen to end may be the one that a proxy has counted: until it is calm again nothing is exact.
     fn look_for_losses(&mut self) {
         let losses = self.parts.kernel.losses().ok();
-        let unheard = self.parts.board.events_lost.load(Ordering::Relaxed);
-        let Some(lost) = self.lost.look(losses, unheard) else { return };
+        let Board { events_lost, undecodable, skipped_runs, .. } = &*self.parts.board;
+        let missed = Missed {
+            unheard: events_lost.load(Ordering::Relaxed),
+            undecodable: undecodable.load(Ordering::Relaxed),
+            skipped: skipped_runs.load(Ordering::Relaxed),
+        };
+        let Some(lost) = self.lost.look(losses, missed) else { return };
         let now = Moment::now();
         self.joins().doubt(now);
-        lost.into_iter().for_each(|what| self.drains.lost(what, now));
+        lost.into_iter().for_each(|what| self.drains.lost(Source::Kernel, what, now));
     }
 
     fn hc(&mut self, said: &HcObservation) {
@@ -258,8 +284,13 @@ impl Observer {
             state.log_fares(faults.get(uid).map(String::as_str), now);
             show(&self.parts.board, state, now);
         }
-        let Board { log_lost, log_unreadable, .. } = &*self.parts.board;
-        log_lost.store(self.makings.follower.dropped(), Ordering::Relaxed);
+        let Board { log_lost, log_unreadable, hc, .. } = &*self.parts.board;
+        let log_dropped = self.makings.follower.dropped();
+        if self.hc_lost != hc.dropped() + log_dropped {
+            self.hc_lost = hc.dropped() + log_dropped;
+            self.drains.lost(Source::Hc, "gt's own queue of what sidecars told was full", now);
+        }
+        log_lost.store(log_dropped, Ordering::Relaxed);
         log_unreadable.store(self.makings.follower.unreadable(), Ordering::Relaxed);
     }
 
@@ -297,7 +328,12 @@ impl Observer {
                 Err(error) => return debug!(%error, "cuts are not joined now"),
             }
         };
-        self.joins().kernel_cuts(&cuts);
+        let now = Moment::now();
+        let found = self.joins().kernel_cuts(&cuts, now);
+        for judged in &found {
+            tell(judged, self.parts.hz);
+            self.drains.judged(judged, now);
+        }
     }
 
     /// How many users are connected to the pods that drain.

@@ -24,16 +24,13 @@ pub(super) fn tell(judged: &Judged, hz: u32) {
     let rst = rst.map(Direction::word);
     let Some(torn) = &judged.torn else {
         let evidence = proof.map(Proof::word);
-        return info!(
-            pod,
-            namespace,
-            how,
-            cause,
-            hc,
-            evidence,
-            count,
-            "cut: the proxy counts requests in flight that were cut"
-        );
+        let by = match proof {
+            Some(Proof::L7) => "the proxy counts requests in flight that were cut",
+            _ => {
+                "the kernel counted a connection that ended with a request in flight, and its event was lost"
+            }
+        };
+        return info!(pod, namespace, how, cause, hc, evidence, count, "cut: {by}");
     };
     let Observed { local, remote, .. } = torn.event;
     let Known { phase, protocol, unread, unsent, unacked, received, sent, since_read, since_sent, .. } =

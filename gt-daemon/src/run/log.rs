@@ -1,6 +1,6 @@
 //! The kernel's events in the log.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use aya_log::EbpfLogger;
 use tokio::time::{Duration, interval};
@@ -8,8 +8,7 @@ use tracing::{debug, warn};
 
 use crate::{
     correlate::torn::Torn,
-    metrics::Health,
-    observe::Feed,
+    observe::{Board, Feed},
     pods::owners::Owners,
     probes::{
         decode::{Known, Observed},
@@ -34,7 +33,7 @@ pub(super) async fn show<T: log::Log>(messages: Option<EbpfLogger<T>>) {
 pub(super) async fn observe(
     events: Events,
     owners: Arc<Owners>,
-    health: Arc<Health>,
+    board: Arc<Board>,
     feed: Feed,
 ) -> std::io::Result<()> {
     events
@@ -46,7 +45,7 @@ pub(super) async fn observe(
                 feed.push(next);
             }
             Err(error) => {
-                health.undecodable();
+                board.undecodable.fetch_add(1, Ordering::Relaxed);
                 warn!(%error, "the ring buffer holds something that is no event");
             }
         })

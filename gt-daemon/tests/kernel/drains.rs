@@ -13,7 +13,11 @@ use gt_daemon::drain::{
     record::Record,
     store::Store,
 };
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use xtask::sandbox::eventually;
 
 use crate::{
@@ -108,6 +112,21 @@ fn verdicts(backend: Backend) -> Result<()> {
         check(&place, verdict, reason).with_context(|| place.display().to_string())?;
     }
     ensure!(fs::read_dir(&records)?.count() == 3, "something else is in {record}");
+    stopped(&daemon, &records)
+}
+
+/// A daemon that is told to stop while a pod drains leaves a record that does not overclaim.
+fn stopped(daemon: &Arc<Shared>, records: &Path) -> Result<()> {
+    let gateway = Gateway::start(daemon)?;
+    gateway.reaches("DRAINING")?;
+    let daemon = i32::try_from(daemon.daemon.id())?;
+    kill(Pid::from_raw(daemon), Signal::SIGTERM)?;
+    let name = &gateway.scene.watched.name;
+    let place = eventually("the record", Duration::from_secs(20), || written(records, name))?;
+    let summary: serde_json::Value = serde_json::from_slice(&fs::read(place.join("intervals.json"))?)?;
+    ensure!(summary["verdict"] == "inconclusive" && summary["ended"].is_null(), "{summary}");
+    let reasons = summary["reasons"].to_string();
+    ensure!(reasons.contains("the drain has not ended"), "{summary}");
     Ok(())
 }
 

@@ -32,7 +32,7 @@ use gt_daemon::{
         events::Next,
     },
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     Case, on_runtime,
@@ -90,6 +90,8 @@ pub struct Observing {
     pub told: Arc<Told>,
     pub feed: Feed,
     task: JoinHandle<()>,
+    /// The observer stops when this is dropped.
+    _stop: oneshot::Sender<()>,
 }
 
 impl Drop for Observing {
@@ -121,8 +123,17 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
 impl Observing {
     pub fn start() -> Result<Self> {
         let (observer, feed, parts, told) = observer()?;
-        let task = tokio::spawn(observer.run());
-        Ok(Self { owners: parts.owners, board: parts.board, ledger: parts.ledger, told, feed, task })
+        let (stop, stopping) = oneshot::channel();
+        let task = tokio::spawn(observer.run(stopping));
+        Ok(Self {
+            owners: parts.owners,
+            board: parts.board,
+            ledger: parts.ledger,
+            told,
+            feed,
+            task,
+            _stop: stop,
+        })
     }
 
     pub fn publish(&self, pods: &[&Arc<Followed>]) {
