@@ -1,10 +1,13 @@
 //! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong.
 
+mod lb;
+
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
+pub use self::lb::LbOptions;
 use crate::{
     envoy::{self, scope::Ignored},
     hc::{
@@ -49,6 +52,8 @@ pub struct RunOptions {
     pub pods: PodOptions,
     #[command(flatten)]
     pub readers: ReaderOptions,
+    #[command(flatten)]
+    pub lb: LbOptions,
     #[command(flatten)]
     pub drains: DrainOptions,
     /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).

@@ -1,6 +1,6 @@
 //! The drain observer's daemon and console.
 //!
-//! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`]) depend inward, views ([`metrics`], [`http`], [`doctor`])
+//! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`], [`lb`]) depend inward, views ([`metrics`], [`http`], [`doctor`])
 //! outward; sources never import each other's insides. [`observe`] brings sources to the join ([`correlate`]).
 //! docs/architecture.md has the picture.
 
@@ -12,9 +12,11 @@ pub mod dial;
 pub mod doctor;
 pub mod drain;
 pub mod envoy;
+pub mod exposition;
 pub mod hc;
 pub mod http;
 pub mod kernel;
+pub mod lb;
 pub mod logging;
 pub mod metrics;
 pub mod observe;

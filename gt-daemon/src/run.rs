@@ -33,6 +33,7 @@ use crate::{
         plan::{self, Attach},
         support::KernelSupport,
     },
+    lb::webhook,
     metrics::{Health, Traffic, registry},
     observe::{self, Board, Feed, Kernel, Observer, Parts},
     pods::{
@@ -83,6 +84,10 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     // The port is taken before anything is in the kernel.
     let listener = http::listen(options.listen).await?;
+    let lb_listener = match options.lb.lb_webhook {
+        Some(address) => Some(http::listen_for(address, "--lb-webhook").await?),
+        None => None,
+    };
     let runtime = Handle::current();
     let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
     let Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed } = tokio::select! {
@@ -100,6 +105,10 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
     let server = tokio::spawn(http::serve(listener, views));
     let ring = tokio::spawn(log::observe(events, owners, board, feed));
+    if let Some(listener) = lb_listener {
+        info!(address = %listener.local_addr()?, "POST /lb takes words of load balancers");
+        tokio::spawn(axum::serve(listener, webhook::router(observer.lb_door())).into_future());
+    }
     let (stop, stopping) = oneshot::channel();
     let mut observer = tokio::spawn(observer.run(stopping));
     tokio::spawn(log::show(messages));
@@ -189,7 +198,8 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
         hz: support.hz,
     };
     // Before the pod is forgotten, so that the verdict is there for a scrape.
-    let settings = observe::Settings { patience: options.retain / 2, ..options.readers.settings() };
+    let lb = options.lb.settings(options.pods.node_name.as_deref());
+    let settings = observe::Settings { patience: options.retain / 2, lb, ..options.readers.settings() };
     let (board, joins) = (Arc::clone(&parts.board), Arc::clone(&parts.joins));
     let (observer, feed) = Observer::new(settings, parts)
         .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;

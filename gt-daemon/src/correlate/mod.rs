@@ -38,6 +38,7 @@ use crate::{
     clock::Moment,
     envoy::reader::Report,
     hc::{observation::HcObservation, states::States},
+    lb::{follow::Said, history::Held},
     pods::owners::Name,
     probes::decode::{Observed, What},
 };
@@ -166,6 +167,13 @@ impl Joins {
         self.pods.get_mut(&said.uid).is_some_and(|pod| pod.hc(&said.observation))
     }
 
+    /// An LB said something of a pod.
+    pub fn lb(&mut self, uid: &str, said: &[Said]) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.lb(said);
+        }
+    }
+
     /// Somebody looked at a proxy.
     /// `users`: how many connections of users the kernel knows just now, established and closing.
     pub fn envoy(&mut self, report: &Report, users: Option<(u64, u64)>) {
@@ -245,7 +253,8 @@ impl Joins {
         }
         let how = How::ENDS.into_iter().find(|how| *how as u8 == key.how);
         let ending = how.and_then(Ending::of).unwrap_or(Ending::Unseen);
-        let cause = if ending.is_remote() { cause(ending, false, states) } else { Cause::Unknown };
+        let cause =
+            if ending.is_remote() { cause(ending, false, states, Held::Untold) } else { Cause::Unknown };
         let count = pod.lost(count);
         if count == 0 {
             return None;

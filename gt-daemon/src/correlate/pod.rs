@@ -22,6 +22,7 @@ use crate::{
     clock::Moment,
     envoy::sample::Sample,
     hc::{observation::Observation, record::Record, states::States},
+    lb::{follow::Said as LbSaid, history::History},
     pods::owners::Name,
 };
 
@@ -80,6 +81,8 @@ pub struct Pod {
     hc_known_ns: u64,
     /// When hc was last seen to change: what the proxy counts before and after is told apart by a look just then.
     hc_changed_ns: u64,
+    /// What the LB told by now.
+    lb: History,
     proxy: Proxy,
     /// When the proxy last answered, and last did not.
     answered_ns: u64,
@@ -111,6 +114,7 @@ impl Pod {
             hc_now: States::ANY,
             hc_known_ns: 0,
             hc_changed_ns: 0,
+            lb: History::default(),
             proxy: Proxy::default(),
             answered_ns: 0,
             failed_ns: 0,
@@ -123,6 +127,12 @@ impl Pod {
             unseen: 0,
             lost: 0,
         }
+    }
+
+    /// The LB said something.
+    pub(super) fn lb(&mut self, said: &[LbSaid]) {
+        said.iter().for_each(|said| self.lb.said(said));
+        self.lb.trim();
     }
 
     /// What hc told, in order of time.
@@ -266,7 +276,7 @@ impl Pod {
         }
         let (from_ns, until_ns) = settled.window_ns;
         let states = self.states_between(from_ns, until_ns, now);
-        let hc = hc_label(self.has_hc, states);
+        let (hc, lb) = (hc_label(self.has_hc, states), self.lb.at(utc_us(until_ns, now)));
         let mut only_told = |ending, cause, count| {
             judged.push(Judged {
                 uid: Arc::clone(&self.uid),
@@ -285,7 +295,7 @@ impl Pod {
             });
         };
         if settled.streams > 0 {
-            only_told(Ending::StreamReset, cause(Ending::StreamReset, false, states), settled.streams);
+            only_told(Ending::StreamReset, cause(Ending::StreamReset, false, states, lb), settled.streams);
         }
         if settled.own > 0 {
             only_told(Ending::StreamReset, Cause::Proxy, settled.own);
@@ -293,7 +303,7 @@ impl Pod {
         let unseen = settled.unseen.saturating_sub(self.lost);
         self.lost = self.lost.saturating_sub(settled.unseen);
         if unseen > 0 {
-            only_told(Ending::Unseen, cause(Ending::Unseen, false, states), unseen);
+            only_told(Ending::Unseen, cause(Ending::Unseen, false, states, lb), unseen);
             self.unseen += unseen;
         }
     }
@@ -314,7 +324,8 @@ impl Pod {
         let hc = hc_label(self.has_hc, states);
         // An hc that has fallen silent may tell the LB nothing too, which is no 200.
         let is_silent = self.hc_known_ns < torn.at_ns && states.shown_up() == Some(true);
-        let cause = cause(ending, torn.known.exiting, if is_silent { States::ANY } else { states });
+        let states = if is_silent { States::ANY } else { states };
+        let cause = cause(ending, torn.known.exiting, states, self.lb.at(utc_us(torn.at_ns, now)));
         let sure = match proof {
             Some(proof) => proof != Proof::Possible,
             None => said == Some(Said::No) || shows_nothing(&torn) || self.nothing_since(&torn),

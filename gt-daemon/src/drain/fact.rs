@@ -4,7 +4,11 @@ use gt_common::connection::HcState;
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::hc::states::States;
+pub use crate::lb::word::Serving;
+use crate::{
+    hc::states::States,
+    lb::follow::{Said, What},
+};
 
 /// Something and when it happened. The order is that of time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,6 +98,16 @@ impl Fact {
         Self::HcState { from: Hc::of(from.state()), to: Hc::of(to.state()), lb_told }
     }
 
+    /// What an LB said.
+    #[must_use]
+    pub fn of_lb(said: Said) -> Self {
+        let Said { server, what, .. } = said;
+        match what {
+            What::Status { status, serving } => Self::LbStatus { server, status, serving },
+            What::Down { last_up } => Self::HaproxyBackendDown { server, last_up, predicted: false },
+        }
+    }
+
     /// Whether this is a sign that a drain goes on: hc has left OPEN, the pod's deletion was asked for, or it is gone.
     #[must_use]
     pub fn is_sign(&self) -> bool {
@@ -137,17 +151,6 @@ impl Hc {
             HcState::Fault => Some(Self::Fault),
         }
     }
-}
-
-/// What the LB does with the pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Serving {
-    /// It sends new requests.
-    Up,
-    /// It sends no new connections, and leaves those that are there.
-    NoNew,
-    Down,
 }
 
 /// Where an RST went.

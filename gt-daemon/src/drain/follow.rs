@@ -3,39 +3,56 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use super::pod::View;
-use super::{end, fact::Source, pod::Pod, record::Record};
+use super::{end, fact::{Fact, Source}, pod::Pod, record::Record};
 use crate::{
     clock::Moment,
     correlate::judged::{Judged, LateReset},
     hc::merge::Change,
+    lb::{follow::Said, predict::Prediction},
 };
+
+/// What holds for all drains.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// How long after a pod is gone its last connections are waited for, microseconds: it must be shorter than the pod is kept.
+    pub patience: i64,
+    /// The names of the LBs that are asked while a pod drains.
+    pub lbs: Vec<Arc<str>>,
+    /// When the LB is expected to turn away where none has told.
+    pub prediction: Option<Prediction>,
+}
 
 /// All pods' drains.
 #[derive(Debug)]
 pub struct Drains {
     pods: BTreeMap<Arc<str>, Pod>,
-    /// How long after a pod is gone its last connections are waited for, microseconds.
-    patience: i64,
+    rules: Rules,
 }
 
 impl Drains {
-    /// Of no pods yet. After `patience` (microseconds) from a pod's being gone its drain is judged by what is known: it must
-    /// be shorter than the pod is kept.
+    /// Of no pods yet, and without an LB; `patience`: see [`Rules`].
     #[must_use]
     pub fn new(patience: i64) -> Self {
-        Self { pods: BTreeMap::new(), patience }
+        Self::with(Rules { patience, ..Rules::default() })
+    }
+
+    /// Of no pods yet. After the rules' patience from a pod's being gone its drain is judged by what is known.
+    #[must_use]
+    pub fn with(rules: Rules) -> Self {
+        Self { pods: BTreeMap::new(), rules }
     }
 
     /// The pods that are watched now. Returns the records of those that are no more, as far as they go.
     pub fn pods(&mut self, views: &[View], now: Moment) -> Vec<Record> {
         let now = now.utc_us;
+        let rules = &self.rules;
         let views: BTreeMap<&str, &View> = views.iter().map(|view| (&*view.uid, view)).collect();
         let mut records = Vec::new();
         self.pods.retain(|uid, pod| {
             // One that was forgotten and came back between two looks is another life of the same name.
             let stays = views.get(&**uid).is_some_and(|view| Arc::ptr_eq(&view.uid, &pod.view.uid));
             if !stays {
-                records.extend(pod.record(now));
+                records.extend(pod.record(now, rules));
             }
             stays
         });
@@ -67,10 +84,25 @@ impl Drains {
         }
     }
 
-    /// Whose connections somebody should count now.
+    /// An LB said something of a pod; what it says before a drain begins is kept for a while.
+    pub fn lb(&mut self, uid: &str, said: Vec<Said>) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            said.into_iter().for_each(|said| pod.add(said.ts, Fact::of_lb(said)));
+        }
+    }
+
+    /// An LB answered; `lists`: whether it told of the pod.
+    pub fn lb_answers(&mut self, uid: &str, lb: &Arc<str>, lists: bool, at: Moment) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.lb_answers(lb, lists, at.utc_us);
+        }
+    }
+
+    /// Whose connections somebody should count now, and of whom LBs should be asked; and when the drain of each began, UTC
+    /// microseconds.
     #[must_use]
-    pub fn draining(&self) -> Vec<Arc<str>> {
-        self.pods.iter().filter(|(_, pod)| pod.begun().is_some()).map(|(uid, _)| Arc::clone(uid)).collect()
+    pub fn draining(&self) -> Vec<(Arc<str>, i64)> {
+        self.pods.iter().filter_map(|(uid, pod)| Some((Arc::clone(uid), pod.begun()?))).collect()
     }
 
     /// Connections of users, established and closing.
@@ -102,13 +134,14 @@ impl Drains {
     /// Nobody looks any more: the records of all drains that go on, as far as they are known.
     #[must_use]
     pub fn stop(&mut self, now: Moment) -> Vec<Record> {
-        std::mem::take(&mut self.pods).into_values().filter_map(|pod| pod.record(now.utc_us)).collect()
+        let pods = std::mem::take(&mut self.pods).into_values();
+        pods.filter_map(|pod| pod.record(now.utc_us, &self.rules)).collect()
     }
 
     /// Lets time pass; returns the records of drains that are over.
     pub fn tick(&mut self, now: Moment) -> Vec<Record> {
-        let patience = self.patience;
-        self.pods.values_mut().filter_map(|pod| pod.tick(now.utc_us, patience)).collect()
+        let rules = &self.rules;
+        self.pods.values_mut().filter_map(|pod| pod.tick(now.utc_us, rules)).collect()
     }
 
     /// Each pod, and when its drain began, UTC microseconds: that of a pod that is gone stays when it is over.

@@ -15,7 +15,7 @@ use super::{follow::View, record::Record, verdict::Outcome};
 /// Facts of all kept records together: some 50 MB at most.
 const MOST_FACTS: usize = 131_072;
 
-/// Bounds of the time until nothing is in flight any more, seconds.
+/// Bounds of a drain's intervals, seconds.
 const SECONDS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
 /// A pod's namespace and name.
@@ -26,6 +26,9 @@ pub type Name = (String, String);
 pub struct Ledger {
     state: Mutex<State>,
     to_active_zero: Histogram,
+    /// From then until the LB turned away; and the other way round, where it did so before.
+    to_lb_down: Histogram,
+    from_lb_down: Histogram,
     /// Records that were to be written to files and are not.
     unwritten: Arc<AtomicU64>,
     /// Records that are kept.
@@ -46,6 +49,8 @@ impl Ledger {
         Self {
             state: Mutex::default(),
             to_active_zero: Histogram::new(SECONDS),
+            to_lb_down: Histogram::new(SECONDS),
+            from_lb_down: Histogram::new(SECONDS),
             unwritten: Arc::default(),
             most,
         }
@@ -55,6 +60,12 @@ impl Ledger {
     pub fn over(&self, record: &Arc<Record>) {
         if let Some(seconds) = record.intervals.drain_to_active_zero {
             self.to_active_zero.observe(seconds);
+        }
+        match record.intervals.active_zero_to_lb_down {
+            // The sum of a histogram never falls: what is negative has one of its own.
+            Some(seconds) if seconds < 0.0 => self.from_lb_down.observe(-seconds),
+            Some(seconds) => self.to_lb_down.observe(seconds),
+            None => {}
         }
         let name = (record.namespace.clone(), record.pod.clone());
         let mut state = self.lock();
@@ -115,6 +126,18 @@ impl Ledger {
     #[must_use]
     pub fn to_active_zero(&self) -> &Histogram {
         &self.to_active_zero
+    }
+
+    /// From there until the LB turned away, in seconds.
+    #[must_use]
+    pub fn to_lb_down(&self) -> &Histogram {
+        &self.to_lb_down
+    }
+
+    /// How long before there it turned away, where it did, in seconds.
+    #[must_use]
+    pub fn from_lb_down(&self) -> &Histogram {
+        &self.from_lb_down
     }
 
     /// Records that were to be written to files and are not.

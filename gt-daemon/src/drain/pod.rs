@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     fact::{Fact, Hc, Source, Timed},
     facts::Facts,
+    follow::Rules,
+    lb_voice::LbVoices,
     record::Record,
+    turned_away::predict,
     verdict::begin,
     voice::{Voice, gap},
 };
@@ -73,6 +76,7 @@ pub(super) struct Pod {
     gone: Option<i64>,
     hc_voice: Voice,
     envoy_voice: Voice,
+    lb_voices: LbVoices,
     /// What was noted last, so that only changes are.
     active: Option<(Option<u64>, Option<u64>)>,
     counted: Option<Counted>,
@@ -98,6 +102,7 @@ impl Pod {
             gone: None,
             hc_voice: Voice::default(),
             envoy_voice: Voice::default(),
+            lb_voices: LbVoices::default(),
             active: None,
             counted: None,
             lost: None,
@@ -152,6 +157,10 @@ impl Pod {
         if self.epoch.replace(epoch).is_some_and(|before| before != epoch) {
             self.facts.add(gap(at, Source::Envoy, 0, "they began anew"));
         }
+    }
+
+    pub(super) fn lb_answers(&mut self, lb: &Arc<str>, lists: bool, at: i64) {
+        self.lb_voices.answers(lb, lists, at, self.since);
     }
 
     /// Connections of users now, established and closing.
@@ -220,9 +229,8 @@ impl Pod {
         self.changes.iter().map(fact).filter(|timed| timed.ts > self.floor)
     }
 
-    /// Lets time pass; the record of a drain that is over. `patience`: how long after the pod is gone its last connections
-    /// are waited for, microseconds.
-    pub(super) fn tick(&mut self, now: i64, patience: i64) -> Option<Record> {
+    /// Lets time pass; the record of a drain that is over.
+    pub(super) fn tick(&mut self, now: i64, rules: &Rules) -> Option<Record> {
         let Some(begun) = self.begun() else {
             self.facts.trim(now.saturating_sub(KEPT).max(self.floor), KEPT_MOST);
             self.ended = None;
@@ -231,11 +239,11 @@ impl Pod {
         let empty = self.is_empty().then(|| self.ended.unwrap_or(now));
         self.ended = self.called_off(begun).or(empty);
         let is_over = self.ended.is_some_and(|ended| now.saturating_sub(ended) > LATE);
-        let is_given_up = self.gone.is_some_and(|gone| now.saturating_sub(gone) > patience);
+        let is_given_up = self.gone.is_some_and(|gone| now.saturating_sub(gone) > rules.patience);
         if !is_over && !is_given_up {
             return None;
         }
-        let record = self.record(now);
+        let record = self.record(now, rules);
         self.begin_anew(begun);
         record
     }
@@ -263,10 +271,10 @@ impl Pod {
     }
 
     /// What is known of the drain by now; `None` when none goes on.
-    pub(super) fn record(&self, now: i64) -> Option<Record> {
+    pub(super) fn record(&self, now: i64, rules: &Rules) -> Option<Record> {
         let begun = self.begun()?;
         let mut further = self.signs();
-        further.extend(self.gaps(begun, now));
+        further.extend(self.gaps(begun, now, rules));
         further.extend(self.seen_end(begun, now).map(|ts| Timed { ts, fact: Fact::Ended }));
         let mut facts = self.facts.list(begun, further, now);
         // With the first sign after it was called off another drain begins.
@@ -274,6 +282,9 @@ impl Pod {
             let is_next = |timed: &&Timed| timed.ts > back && timed.fact.is_sign();
             let next = facts.iter().find(is_next).map_or(i64::MAX, |timed| timed.ts);
             facts.retain(|timed| timed.ts < next);
+        }
+        if let Some(prediction) = rules.prediction {
+            predict(&mut facts, begun, now, prediction);
         }
         let View { namespace, pod, uid, .. } = &self.view;
         Record::of(namespace, pod, uid, facts, self.facts.left_out())
@@ -287,7 +298,7 @@ impl Pod {
     }
 
     /// What was not seen of a drain.
-    fn gaps(&self, begun: i64, now: i64) -> Vec<Timed> {
+    fn gaps(&self, begun: i64, now: i64, rules: &Rules) -> Vec<Timed> {
         let mut gaps = Vec::new();
         let mut late = |from: i64, to: i64, why| {
             if to > from.saturating_add(SLACK) {
@@ -315,6 +326,7 @@ impl Pod {
         if self.view.has_envoy {
             gaps.extend(self.envoy_voice.gaps(Source::Envoy, begun, until, now));
         }
+        gaps.extend(self.lb_voices.gaps(&rules.lbs, begun, until, now));
         gaps
     }
 

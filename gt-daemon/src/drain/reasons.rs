@@ -1,7 +1,8 @@
 //! Why a verdict is what it is, in the words of an SRE.
 
 use super::{
-    fact::{End, Source},
+    blame::Blamed,
+    fact::Source,
     verdict::{Counts, Outcome, Picture},
 };
 
@@ -12,6 +13,12 @@ pub(super) fn of(outcome: Outcome, picture: &Picture<'_>, counts: &Counts) -> Ve
         reasons.push(protected(picture, counts));
     }
     reasons.extend(["lb_flush", "killed", "proxy", "unknown"].iter().filter_map(|cause| cut(cause, picture)));
+    if counts.in_doubt > 0 {
+        reasons.push(format!(
+            "{} given up by the client, or cut by the load balancer: whether it had marked the pod DOWN is not known",
+            some(counts.in_doubt, "request was", "requests were")
+        ));
+    }
     if counts.uncertain > 0 {
         reasons.push(format!(
             "of {} it cannot be told whether a request was cut",
@@ -28,6 +35,7 @@ pub(super) fn of(outcome: Outcome, picture: &Picture<'_>, counts: &Counts) -> Ve
     if picture.ended.is_none() {
         reasons.push("the drain has not ended, or its end was not recorded".to_owned());
     }
+    reasons.extend(picture.lb.reason(picture));
     if counts.client_aborts > 0 {
         reasons.push(format!(
             "{} given up by the client while the LB was told 200: no fault of the drain",
@@ -80,16 +88,16 @@ fn gaps(picture: &Picture<'_>) -> Vec<String> {
 
 /// The cuts of one cause.
 fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
-    let cuts: Vec<&(i64, &End)> =
-        picture.ends.iter().filter(|(_, end)| end.is_cut() && end.cause == cause).collect();
-    let (first, _) = **cuts.first()?;
-    let count: u64 = cuts.iter().map(|(_, end)| end.count).sum();
+    let is_one = |blamed: &&Blamed<'_>| blamed.end.is_cut() && blamed.cause == cause;
+    let cuts: Vec<_> = picture.ends.iter().filter(is_one).collect();
+    let first = cuts.first()?.ts;
+    let count: u64 = cuts.iter().map(|blamed| blamed.end.count).sum();
     let requests = some(count, "request", "requests");
     let after = seconds(first - picture.begun);
     Some(match cause {
         "lb_flush" => {
             let turned = picture.turned.filter(|turned| *turned <= first);
-            let told = turned.map_or(String::new(), |turned| {
+            let told = turned.map_or(format!(", the first {after} after the drain began"), |turned| {
                 let held =
                     held(picture, turned).map_or(String::new(), |held| format!(" with {held} in flight"));
                 format!(", the first {} after it was told 503{held}", seconds(first - turned))

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    blame::{Blamed, Lb},
     fact::{End, Fact, Source, Timed},
     reasons,
+    turned_away::TurnedAway,
 };
 
 /// Three verdicts; the numbers are the exit codes of the commands that end with one.
@@ -51,8 +53,11 @@ pub struct Counts {
     /// Cut for certain, without those that their clients gave up; and by cause.
     pub cuts: u64,
     pub by_cause: BTreeMap<String, u64>,
-    /// Given up by their clients while the LB was told 200.
+    /// Given up by their clients while the LB was told 200, and was not DOWN.
     pub client_aborts: u64,
+    /// Given up by their clients, or cut by the LB: nobody saw whether it was DOWN.
+    #[serde(default)]
+    pub in_doubt: u64,
     /// Of which it is not certain whether they were cut.
     pub uncertain: u64,
     /// All ends.
@@ -74,10 +79,12 @@ pub(super) struct Picture<'a> {
     /// The last instant from which on nothing was in flight, if it came to that.
     pub(super) active_zero: Option<i64>,
     /// In order of time; of a connection that was judged again, the last word.
-    pub(super) ends: Vec<(i64, &'a End)>,
+    pub(super) ends: Vec<Blamed<'a>>,
     pub(super) gaps: Vec<(i64, Source, i64, &'a str)>,
     /// Requests in flight, in order of time; `None` while not known.
     pub(super) active: Vec<(i64, Option<u64>)>,
+    /// What the LB did.
+    pub(super) lb: TurnedAway<'a>,
 }
 
 impl<'a> Picture<'a> {
@@ -96,7 +103,9 @@ impl<'a> Picture<'a> {
             ends: Vec::new(),
             gaps: Vec::new(),
             active: Vec::new(),
+            lb: TurnedAway::of(facts, begun),
         };
+        let lb = Lb::of(facts);
         let mut ends: BTreeMap<u64, (i64, &End)> = BTreeMap::new();
         for Timed { ts, fact } in facts {
             match fact {
@@ -117,7 +126,7 @@ impl<'a> Picture<'a> {
                             *known = (*ts, end);
                         }
                     }
-                    None => picture.ends.push((*ts, end)),
+                    None => picture.ends.push(lb.blame(*ts, end)),
                 },
                 Fact::Gap { source, length_us, why } if *ts >= begun => {
                     picture.gaps.push((*ts, *source, *length_us, why));
@@ -126,8 +135,8 @@ impl<'a> Picture<'a> {
                 _ => {}
             }
         }
-        picture.ends.extend(ends.into_values());
-        picture.ends.sort_by_key(|(ts, _)| *ts);
+        picture.ends.extend(ends.into_values().map(|(ts, end)| lb.blame(ts, end)));
+        picture.ends.sort_by_key(|blamed| blamed.ts);
         picture.active_zero = last_zero(&picture.active, begun);
         Some(picture)
     }
@@ -162,20 +171,30 @@ fn last_zero(active: &[(i64, Option<u64>)], begun: i64) -> Option<i64> {
 pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
     let picture = Picture::of(facts)?;
     let mut counts = Counts { gaps: picture.gaps.len() as u64, ..Counts::default() };
-    for (_, end) in &picture.ends {
+    for blamed in &picture.ends {
+        let Blamed { end, cause, in_doubt, .. } = *blamed;
         counts.ends += end.count;
-        if end.is_cut() && end.is_clients() {
-            counts.client_aborts += end.count;
-        } else if end.is_cut() {
-            counts.cuts += end.count;
-            *counts.by_cause.entry(end.cause.clone()).or_default() += end.count;
-        } else if end.may_be_cut() && !end.is_clients() {
-            counts.uncertain += end.count;
+        match (end.is_cut(), blamed.is_clients()) {
+            (true, true) => counts.client_aborts += end.count,
+            (true, false) if in_doubt => counts.in_doubt += end.count,
+            (true, false) => {
+                counts.cuts += end.count;
+                *counts.by_cause.entry(cause.to_owned()).or_default() += end.count;
+            }
+            (false, false) if end.may_be_cut() => counts.uncertain += end.count,
+            (false, _) => {}
         }
     }
+    // That the LB was not seen matters where an end is in doubt for it: that is counted there.
+    let is_seen = picture.gaps.iter().all(|(_, source, ..)| *source == Source::Lb);
     let outcome = if counts.cuts > 0 {
         Outcome::Broken
-    } else if counts.uncertain > 0 || counts.gaps > 0 || picture.ended.is_none() || !picture.announced {
+    } else if counts.uncertain > 0
+        || counts.in_doubt > 0
+        || !is_seen
+        || picture.ended.is_none()
+        || !picture.announced
+    {
         Outcome::Inconclusive
     } else {
         Outcome::Protected

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::drain::fact::Hc;
+use crate::drain::fact::{Hc, Serving};
 
 const SECOND: i64 = 1_000_000;
 
@@ -165,9 +165,33 @@ fn beginnings() {
     assert_eq!(outcome(&with(&[end(-1, 3, Some("l7"), "client_abort", true)])), Outcome::Protected);
 }
 
+fn lb(second: i64, server: usize, serving: Option<Serving>) -> Timed {
+    let server = ["a", "b"][server].to_owned();
+    at(second, Fact::LbStatus { server, status: Some(String::new()), serving })
+}
+
+fn lb_down(second: i64, server: usize, width: i64, predicted: bool) -> Timed {
+    let last_up = (width > 0).then_some((second - width) * SECOND);
+    at(second, Fact::HaproxyBackendDown { server: ["a", "b"][server].to_owned(), last_up, predicted })
+}
+
+fn any_lb_fact() -> impl Strategy<Value = Timed> {
+    let second = 0_i64..40;
+    let serving = prop::option::of(prop::sample::select(vec![Serving::Up, Serving::NoNew, Serving::Down]));
+    prop_oneof![
+        4 => (second.clone(), 0_usize..2, serving).prop_map(|(second, server, serving)| lb(second, server, serving)),
+        2 => (second.clone(), 0_usize..2, 0_i64..9, any::<bool>())
+            .prop_map(|(second, server, width, predicted)| lb_down(second, server, width, predicted)),
+        1 => (second, 0_i64..9).prop_map(|(second, length)| {
+            at(second, Fact::Gap { source: Source::Lb, length_us: length * SECOND, why: String::new() })
+        }),
+    ]
+}
+
 fn any_fact() -> impl Strategy<Value = Timed> {
     let second = 0_i64..40;
     prop_oneof![
+        any_lb_fact(),
         (second.clone(), 0_u64..4, any::<bool>(), any::<bool>(), 0_usize..5).prop_map(
             |(second, id, cut, sure, cause)| {
                 let cause = ["client_abort", "lb_flush", "killed", "proxy", "unknown"][cause];
@@ -191,7 +215,40 @@ fn any_fact() -> impl Strategy<Value = Timed> {
     ]
 }
 
+fn is_word(fact: &Fact, of: &str) -> bool {
+    match fact {
+        Fact::LbStatus { server, .. } | Fact::HaproxyBackendDown { server, predicted: false, .. } => {
+            server == of
+        }
+        _ => false,
+    }
+}
+
 proptest! {
+    /// Exercises facts as they come, whatever their order, so that the verdict is the same; and without all that LBs said, so that
+    /// a drain is never called worse for want of it.
+    #[test]
+    fn order_and_the_lb(facts in prop::collection::vec(any_fact(), 0..30), seed in any::<prop::sample::Index>()) {
+        let mut sorted = facts.clone();
+        sorted.sort();
+        let mut turned = facts.clone();
+        turned.rotate_left(seed.index(facts.len().max(1)));
+        turned.reverse();
+        turned.sort();
+        prop_assert_eq!(verdict(&sorted), verdict(&turned));
+        let is_lbs = |timed: &Timed| {
+            matches!(
+                timed.fact,
+                Fact::LbStatus { .. } | Fact::HaproxyBackendDown { .. } | Fact::Gap { source: Source::Lb, .. }
+            )
+        };
+        let without: Vec<_> = sorted.iter().filter(|timed| !is_lbs(timed)).cloned().collect();
+        if let (Some(with), Some(without)) = (verdict(&sorted), verdict(&without)) {
+            prop_assert!(with.outcome != Outcome::Protected || without.outcome == Outcome::Protected);
+            prop_assert!(without.outcome != Outcome::Broken || with.outcome == Outcome::Broken);
+        }
+    }
+
     /// Exercises any facts: a gap, an end that is uncertain, or a drain without its end are never protected, and a cut that is
     /// proved always breaks it.
     #[test]
@@ -200,11 +257,15 @@ proptest! {
         facts.sort();
         let Some(told) = verdict(&facts) else { return Ok(()) };
         let picture = Picture::of(&facts).unwrap();
-        let cut = picture.ends.iter().any(|(_, end)| end.is_cut() && !end.is_clients());
+        let cut = picture.ends.iter().any(|one| one.end.is_cut() && !one.is_clients() && !one.in_doubt);
         prop_assert_eq!(told.outcome == Outcome::Broken, cut);
+        // Whatever the LB says, what the sidecar's word makes the LB's or the pod's own stays so.
+        let proved = picture.ends.iter().any(|one| one.end.is_cut() && !one.end.is_clients());
+        prop_assert!(!proved || cut);
         if told.outcome == Outcome::Protected {
-            prop_assert!(picture.ended.is_some() && picture.gaps.is_empty() && picture.announced);
-            prop_assert!(picture.ends.iter().all(|(_, end)| end.sure || end.is_clients()));
+            prop_assert!(picture.ended.is_some() && picture.announced);
+            prop_assert!(picture.gaps.iter().all(|(_, source, ..)| *source == Source::Lb));
+            prop_assert!(picture.ends.iter().all(|one| one.end.sure && !one.end.is_cut() || one.is_clients()));
         }
         prop_assert!(!told.reasons.is_empty());
     }
@@ -225,6 +286,10 @@ proptest! {
         let is_evidence = match dropped.fact {
             Fact::EnvoyActiveCount { .. } | Fact::Connections { .. } | Fact::Ended => true,
             Fact::PodGone => begun != Some(dropped.ts),
+            // That an LB served is evidence, as long as it is known that it is asked at all.
+            Fact::LbStatus { serving: Some(Serving::Up | Serving::NoNew), server, .. } => {
+                facts.iter().any(|timed| is_word(&timed.fact, &server))
+            }
             _ => false,
         };
         if is_evidence && let Some(after) = verdict(&facts) {

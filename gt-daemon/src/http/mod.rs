@@ -27,24 +27,28 @@ pub struct Views {
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {cause}; {remedy}")]
+#[error("cannot listen on {address}: {cause}; {remedy} with {option}")]
 pub struct ListenError {
     address: SocketAddr,
     cause: io::Error,
     remedy: &'static str,
+    option: &'static str,
 }
 
 /// Takes the address, before anything is attached in the kernel.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    listen_for(address, "--listen").await
+}
+
+/// The same for another option.
+pub async fn listen_for(address: SocketAddr, option: &'static str) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).await.map_err(|cause| {
         let remedy = match cause.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another process has it: stop that one or choose another with --listen"
-            }
-            io::ErrorKind::PermissionDenied => "choose a port above 1023 with --listen",
-            _ => "choose an address of this machine with --listen",
+            io::ErrorKind::AddrInUse => "another process has it: stop that one or choose another",
+            io::ErrorKind::PermissionDenied => "choose a port above 1023",
+            _ => "choose an address of this machine",
         };
-        ListenError { address, cause, remedy }
+        ListenError { address, cause, remedy, option }
     })
 }
 

@@ -60,13 +60,27 @@ impl Collector for DrainMetrics {
             let seconds = *begun as f64 / 1e6;
             ConstGauge::new(seconds).encode(family.encode_family(&labels(name))?)?;
         }
-        let family = encoder.encode_descriptor(
-            "gt_drain_to_active_zero_seconds",
-            "From the beginning of a drain until nothing was in flight at the pod's Envoy any more",
-            None,
-            MetricType::Histogram,
-        )?;
-        self.0.to_active_zero().encode(family)
+        let histograms = [
+            (
+                "gt_drain_to_active_zero_seconds",
+                "From the beginning of a drain until nothing was in flight at the pod's Envoy any more",
+                self.0.to_active_zero(),
+            ),
+            (
+                "gt_active_zero_to_lb_down_seconds",
+                "From there until the load balancer was seen to have marked the pod DOWN, where that was the order",
+                self.0.to_lb_down(),
+            ),
+            (
+                "gt_lb_down_to_active_zero_seconds",
+                "How long requests were in flight after the load balancer had marked the pod DOWN, where it was too early",
+                self.0.from_lb_down(),
+            ),
+        ];
+        for (name, help, histogram) in histograms {
+            histogram.encode(encoder.encode_descriptor(name, help, None, MetricType::Histogram)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -98,10 +112,12 @@ mod tests {
         };
         let (a, b) = (view("a"), view("b"));
         ledger.watched([(&a, Some(1_780_211_554_250_000)), (&b, None)]);
+        let down = Fact::HaproxyBackendDown { server: "b/s".to_owned(), last_up: None, predicted: false };
         let facts = [
             (0, Fact::PodDeleted { grace_seconds: 30 }),
             (700_000, Fact::EnvoyActiveCount { downstream: Some(0), upstream: Some(0) }),
-            (900_000, Fact::Ended),
+            (1_100_000, down),
+            (1_200_000, Fact::Ended),
         ];
         let facts = facts.map(|(ts, fact)| Timed { ts, fact }).to_vec();
         ledger.over(&Arc::new(Record::of("n", "a", "a", facts, 0).unwrap()));
@@ -116,6 +132,9 @@ mod tests {
             r#"gt_drain_started_timestamp_seconds{namespace="n",pod="a"} 1780211554.25"#,
             r#"gt_drain_to_active_zero_seconds_bucket{le="0.5"} 0"#,
             r#"gt_drain_to_active_zero_seconds_bucket{le="1.0"} 1"#,
+            r#"gt_active_zero_to_lb_down_seconds_bucket{le="0.25"} 0"#,
+            r#"gt_active_zero_to_lb_down_seconds_bucket{le="0.5"} 1"#,
+            r#"gt_lb_down_to_active_zero_seconds_count 0"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

@@ -53,8 +53,8 @@ fn ups(pod: &Shown) -> impl Iterator<Item = (&'static str, bool)> {
     hc.into_iter().chain(envoy)
 }
 
-/// Whether all pods' hc, and all pods' Envoys, answered last time; a kind that no pod has is not told of. Those of
-/// pods that are gone are expected to fall silent.
+/// Whether all pods' hc, all pods' Envoys, and all LBs answered last time; a kind that no pod has, or that is not asked, is not
+/// told of. Those of pods that are gone are expected to fall silent.
 pub(super) fn all_up(board: &Board) -> Vec<(&'static str, bool)> {
     let pods = board.pods();
     let all: Vec<_> = pods.iter().filter(|pod| !pod.gone).flat_map(ups).collect();
@@ -65,6 +65,7 @@ pub(super) fn all_up(board: &Board) -> Vec<(&'static str, bool)> {
             of_source.peek()?;
             Some((source, of_source.all(|(_, up)| *up)))
         })
+        .chain(board.lb.all_up().map(|up| ("lb", up)))
         .collect()
 }
 
@@ -116,11 +117,11 @@ impl Collector for Inside {
         }
         let mut family = encoder.encode_descriptor(
             "gt_poll_seconds",
-            "How long looks at health sidecars and Envoys took, answered or not",
+            "How long looks at health sidecars, Envoys and load balancers took, answered or not",
             None,
             MetricType::Histogram,
         )?;
-        for (source, meter) in [("hc", &self.0.hc), ("envoy", &self.0.envoy)] {
+        for (source, meter) in [("hc", &self.0.hc), ("envoy", &self.0.envoy), ("lb", &self.0.lb.meter)] {
             meter.seconds().encode(family.encode_family(&[("source", source)])?)?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::{
 
 use gt_common::connection::HcState;
 
+use super::lb_board::LbBoard;
 use crate::poll::Meter;
 
 /// Shared by the observer, which writes, and the views.
@@ -19,6 +20,7 @@ pub struct Board {
     /// Calls to hc, and to Envoy, of all pods.
     pub hc: Meter,
     pub envoy: Meter,
+    pub lb: LbBoard,
     /// Kernel events that the observer had no room for.
     pub(super) events_lost: Arc<AtomicU64>,
     /// Records of the ring that were no events.
@@ -77,11 +79,12 @@ impl Board {
 
     /// What was lost on the way to the observer, by where.
     #[must_use]
-    pub fn lost(&self) -> [(&'static str, u64); 5] {
+    pub fn lost(&self) -> [(&'static str, u64); 6] {
         [
             ("observe", self.events_lost.load(Ordering::Relaxed)),
             ("hc", self.hc.dropped()),
             ("envoy", self.envoy.dropped()),
+            ("lb", self.lb.meter.dropped()),
             ("hc_log", self.log_lost.load(Ordering::Relaxed)),
             ("hc_log_line", self.log_unreadable.load(Ordering::Relaxed)),
         ]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use gt_common::owner::Slot;
 use tracing::{debug, info};
 
-use super::{kernel::Kernel, pod::PodState};
+use super::{kernel::Kernel, lb::News, pod::PodState};
 use crate::{
     clock::{Moment, utc_us},
     correlate::{
@@ -14,7 +14,7 @@ use crate::{
     },
     drain::{
         fact::{self, stamp},
-        follow::{Drains, View},
+        follow::{Drains, Rules, View},
         intervals::Intervals,
         ledger::Ledger,
         record::Record,
@@ -22,6 +22,7 @@ use crate::{
     },
     envoy::reader::Report,
     hc::observation::{HcObservation, Source, What},
+    lb::reader as lb,
 };
 
 /// The observer's end of drains.
@@ -34,9 +35,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(patience: Duration, ledger: Arc<Ledger>, writer: Option<Writer>) -> Self {
+    pub(super) fn new(
+        patience: Duration,
+        lb: &lb::Settings,
+        ledger: Arc<Ledger>,
+        writer: Option<Writer>,
+    ) -> Self {
         let patience = i64::try_from(patience.as_micros()).unwrap_or(i64::MAX);
-        Self { drains: Drains::new(patience), slots: BTreeMap::new(), ledger, writer }
+        let lbs = lb.sources.iter().map(|source| Arc::clone(&source.name)).collect();
+        let rules = Rules { patience, lbs, prediction: lb.prediction };
+        Self { drains: Drains::with(rules), slots: BTreeMap::new(), ledger, writer }
     }
 
     /// Brings drains in step with the watched pods.
@@ -67,6 +75,20 @@ impl Watch {
         }
     }
 
+    /// An LB said something, or answered at least.
+    pub(super) fn lb(&mut self, news: News) {
+        let News { uid, said, answer, at } = news;
+        if let Some((lb, lists)) = answer {
+            self.drains.lb_answers(&uid, &lb, lists, at);
+        }
+        self.drains.lb(&uid, said);
+    }
+
+    /// Which pods drain, and since when, UTC microseconds.
+    pub(super) fn draining(&self) -> Vec<(Arc<str>, i64)> {
+        self.drains.draining()
+    }
+
     pub(super) fn judged(&mut self, judged: &Judged, now: Moment) {
         self.drains.judged(judged, now);
     }
@@ -91,7 +113,7 @@ impl Watch {
 
     /// Counts connections of users of pods that drain. While this runs, slots must stay with those that are followed.
     pub(super) fn count(&mut self, kernel: &dyn Kernel, now: Moment) {
-        for uid in self.drains.draining() {
+        for (uid, _) in self.drains.draining() {
             let Some(slots) = self.slots.get(&uid).filter(|slots| !slots.is_empty()) else { continue };
             match kernel.users(slots) {
                 Ok((active, closing)) => self.drains.connections(&uid, active, closing, now),

@@ -5,7 +5,7 @@
 //! once ([`faults`]). Kernel events come by a [`feed`]; everything goes to the join
 //! ([`correlate`](crate::correlate)), which says when a pod's readers must hurry. The kernel programs are told the state of
 //! each sidecar ([`kernel`]), the views see the [`board`]. All of it goes to the drains of pods too ([`drains`]), with what the
-//! kernel has [lost](losses).
+//! kernel has [lost](losses). While a pod drains its load balancers are asked ([`lb`]).
 //!
 //! Owns: the life of readers. Refuses: to judge, and to wait for any pod.
 
@@ -15,6 +15,8 @@ mod drains;
 mod faults;
 pub mod feed;
 pub mod kernel;
+mod lb;
+pub mod lb_board;
 mod losses;
 mod pod;
 mod readers;

@@ -19,6 +19,7 @@ use super::{
     drains::Watch,
     feed::Feed,
     kernel::Kernel,
+    lb::Lbs,
     losses::{Lost, Missed},
     pod::PodState,
     readers::Makings,
@@ -32,6 +33,7 @@ use crate::{
     drain::{fact::Source, ledger::Ledger, writer::Writer},
     envoy::reader::{self as envoy, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
+    lb::reader::{self as lb, Heard},
     pods::owners::{Name, Owners, Published},
     probes::events::Next,
 };
@@ -59,6 +61,8 @@ pub struct Settings {
     pub hc: hc::Settings,
     /// The endpoints are those of each pod.
     pub envoy: envoy::Settings,
+    /// The LBs, which are asked while a pod drains.
+    pub lb: lb::Settings,
     /// How long after a pod is gone its last connections are waited for, before its drain is judged without their end.
     pub patience: Duration,
 }
@@ -95,6 +99,7 @@ pub struct Observer {
     /// What sidecars told and found no room.
     hc_lost: u64,
     drains: Watch,
+    lb: Lbs,
 }
 
 impl Observer {
@@ -113,7 +118,8 @@ impl Observer {
             envoy_said: envoy_sender,
         };
         let changes = parts.owners.changes();
-        let drains = Watch::new(settings.patience, Arc::clone(&parts.ledger), parts.writer.clone());
+        let drains =
+            Watch::new(settings.patience, &settings.lb, Arc::clone(&parts.ledger), parts.writer.clone());
         let observer = Self {
             parts,
             signs: settings.signs,
@@ -128,8 +134,15 @@ impl Observer {
             lost: Lost::default(),
             hc_lost: 0,
             drains,
+            lb: Lbs::new(settings.lb),
         };
         Ok((observer, feed))
+    }
+
+    /// Where words of LBs that are not asked may be brought: see [`webhook`](crate::lb::webhook).
+    #[must_use]
+    pub fn lb_door(&self) -> mpsc::Sender<Heard> {
+        self.lb.door()
     }
 
     /// Observes until `stop` is notified or dropped; then drains that go on are recorded as far as they are known.
@@ -142,6 +155,7 @@ impl Observer {
                 Some(next) = self.events.recv() => self.next(&next),
                 Some(said) = self.hc_said.recv() => self.hc(&said),
                 Some(report) = self.envoy_said.recv() => self.envoy(&report),
+                Some(heard) = self.lb.next() => self.lb(heard),
                 Ok(()) = self.changes.changed() => self.follow(),
                 _ = ticks.tick() => self.tick(),
                 _ = &mut stop => break,
@@ -200,6 +214,7 @@ impl Observer {
     fn alarm(&self, uids: impl IntoIterator<Item = Arc<str>>) {
         for state in uids.into_iter().filter_map(|uid| self.pods.get(&uid)) {
             state.alarm();
+            self.lb.alarm(&state.followed.uid);
         }
     }
 
@@ -259,6 +274,13 @@ impl Observer {
         self.joins().envoy(report, users);
     }
 
+    fn lb(&mut self, heard: Heard) {
+        for news in self.lb.heard(heard, &self.pods, &self.parts.board, Moment::now()) {
+            self.joins().lb(&news.uid, &news.said);
+            self.drains.lb(news);
+        }
+    }
+
     fn tick(&mut self) {
         let now = Moment::now();
         self.ticks += 1;
@@ -272,6 +294,7 @@ impl Observer {
         self.judge();
         self.count_users(now);
         self.drains.tick(now);
+        self.lb.follow(&self.drains.draining(), &self.parts.board);
         let wanting = self.joins().wants(now);
         self.alarm(wanting);
     }

@@ -3,7 +3,9 @@
 mod dial;
 mod drains;
 mod envoy;
+mod haproxy;
 mod hc;
+mod lb;
 mod observe;
 mod real_envoy;
 mod scripted;
@@ -26,6 +28,6 @@ fn main() -> ExitCode {
         return outcome;
     }
     let arguments = Arguments::from_args();
-    let cases = [dial::cases(), drains::cases(), envoy::cases(), hc::cases(), observe::cases()];
+    let cases = [dial::cases(), drains::cases(), envoy::cases(), hc::cases(), lb::cases(), observe::cases()];
     suite::run(&arguments, cases.into_iter().flatten()).exit_code()
 }

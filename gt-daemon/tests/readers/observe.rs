@@ -18,6 +18,7 @@ use gt_daemon::{
     clock::monotonic_ns,
     correlate::Joins,
     drain::ledger::Ledger,
+    lb::reader::Heard,
     observe::{
         Board, Feed, Kernel, Observer, Parts, Settings, Signs,
         board::{HcShown, Shown},
@@ -32,7 +33,10 @@ use gt_daemon::{
         events::Next,
     },
 };
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
 
 use crate::{
     Case, on_runtime,
@@ -89,6 +93,7 @@ pub struct Observing {
     pub ledger: Arc<Ledger>,
     pub told: Arc<Told>,
     pub feed: Feed,
+    pub lb_door: mpsc::Sender<Heard>,
     task: JoinHandle<()>,
     /// The observer stops when this is dropped.
     _stop: oneshot::Sender<()>,
@@ -100,12 +105,12 @@ impl Drop for Observing {
     }
 }
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     let signs = Signs { hc_container: Some("hc".to_owned()), hc_port: 18_180, ..Signs::default() };
     Settings { signs, patience: Duration::from_secs(60), ..Settings::default() }
 }
 
-fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
+fn observer(settings: Settings) -> Result<(Observer, Feed, Parts, Arc<Told>)> {
     let told = Arc::new(Told::default());
     let parts = Parts {
         owners: Arc::default(),
@@ -116,13 +121,18 @@ fn observer() -> Result<(Observer, Feed, Parts, Arc<Told>)> {
         writer: None,
         hz: 250,
     };
-    let (observer, feed) = Observer::new(settings(), parts.clone())?;
+    let (observer, feed) = Observer::new(settings, parts.clone())?;
     Ok((observer, feed, parts, told))
 }
 
 impl Observing {
     pub fn start() -> Result<Self> {
-        let (observer, feed, parts, told) = observer()?;
+        Self::start_with(settings())
+    }
+
+    pub fn start_with(settings: Settings) -> Result<Self> {
+        let (observer, feed, parts, told) = observer(settings)?;
+        let lb_door = observer.lb_door();
         let (stop, stopping) = oneshot::channel();
         let task = tokio::spawn(observer.run(stopping));
         Ok(Self {
@@ -131,6 +141,7 @@ impl Observing {
             ledger: parts.ledger,
             told,
             feed,
+            lb_door,
             task,
             _stop: stop,
         })
@@ -395,7 +406,7 @@ fn the_log_is_read() -> Result<()> {
 
 /// Exercises more events than there is room for, so that the ring's reader is not held up and each loss is counted.
 fn what_finds_no_room_is_counted() -> Result<()> {
-    let (_observer, feed, parts, _) = observer()?;
+    let (_observer, feed, parts, _) = observer(settings())?;
     for _ in 0..5_000 {
         feed.push(Next::Event(teardown(1)));
     }

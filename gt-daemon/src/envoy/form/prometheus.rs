@@ -2,7 +2,10 @@
 //! labels depends on the tags Envoy was told to extract: both together are the scope here.
 
 use super::{Malformed, Stat, refuse_cut, short};
-use crate::envoy::stat::Group;
+use crate::{
+    envoy::stat::Group,
+    exposition::{Part, is_metric, part},
+};
 
 pub(super) fn read(body: &str, mut row: impl FnMut(Stat, &str, u64)) -> Result<(), Malformed> {
     refuse_cut(body)?;
@@ -29,11 +32,6 @@ pub(super) fn read(body: &str, mut row: impl FnMut(Stat, &str, u64)) -> Result<(
     Ok(())
 }
 
-fn is_metric(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
-    name.bytes().all(allowed) && !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit())
-}
-
 /// Splits `{..} number ..` into the label that names the scope (empty without one) and the number.
 fn labels(group: Group, rest: &str) -> Option<(String, &str)> {
     let Some(mut rest) = rest.strip_prefix('{') else {
@@ -41,13 +39,13 @@ fn labels(group: Group, rest: &str) -> Option<(String, &str)> {
     };
     let mut scope = String::new();
     loop {
-        rest = rest.trim_start_matches([',', ' ']);
-        if let Some(after) = rest.strip_prefix('}') {
-            return Some((scope, after.split_whitespace().next()?));
-        }
-        let (name, after) = rest.split_once("=\"")?;
-        let (value, after) = quoted(after)?;
-        rest = after;
+        let (name, value) = match part(rest)? {
+            Part::End(after) => return Some((scope, after.split_whitespace().next()?)),
+            Part::Label(name, value, after) => {
+                rest = after;
+                (name, value)
+            }
+        };
         if is_scope(group, name) {
             scope = value;
         } else if name.ends_with("worker_id") {
@@ -64,22 +62,6 @@ fn is_scope(group: Group, label: &str) -> bool {
         Group::Http => label == "http_conn_manager_prefix",
         Group::Cluster => label == "cluster_name",
         Group::Server | Group::ListenerManager => false,
-    }
-}
-
-/// A label's value up to its closing quote, with `\\`, `\"` and `\n` resolved, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut chars = text.char_indices();
-    loop {
-        match chars.next()? {
-            (index, '"') => return Some((value, text.get(index + 1..)?)),
-            (_, '\\') => match chars.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            (_, other) => value.push(other),
-        }
     }
 }
 
