@@ -1,6 +1,6 @@
 //! One question to an LB and its whole answer, within limits.
 
-use std::{io, time::Duration};
+use std::{convert::Infallible, io, time::Duration};
 
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::{
@@ -126,14 +126,14 @@ async fn get(
             Err(error) => Err(Failure::Protocol(error)),
         }
     };
-    // An error of the connection ends the exchange, with that error.
+    // It drives the exchange, which ends with its error; its own end is none.
     let driven = async {
         let _told_by_the_exchange = connection.await;
-        std::future::pending().await
+        std::future::pending::<Infallible>().await
     };
     let body = tokio::select! {
         body = exchange => body?,
-        () = driven => return Err(Failure::Io(io::ErrorKind::ConnectionAborted.into())),
+        never = driven => match never {},
     };
     Ok(Answer { asked, answered: Moment::now(), rows: form::read(&body, false)? })
 }

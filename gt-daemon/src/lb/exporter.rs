@@ -83,10 +83,8 @@ impl Told {
                 Row::new(backend, server, if state == "UP" && !is_checked { "no check" } else { state })
             }
             (Some(_), _) => return None,
-            (None, Some(up)) if up == 1.0 => {
-                Row { serving: Some(Serving::Up), ..Row::new(backend, server, "1") }
-            }
-            (None, Some(up)) if up == 0.0 => Row::new(backend, server, "0"),
+            (None, Some(1.0)) => Row { serving: Some(Serving::Up), ..Row::new(backend, server, "1") },
+            (None, Some(0.0)) => Row::new(backend, server, "0"),
             _ => return None,
         };
         Some(Row { downtime_s, ..row })

@@ -100,16 +100,13 @@ proptest! {
         let (text, by_socket) = [(BY_SOCKET, true), (DOWN, true), (BY_HTTP, false), (EXPORTER, false)][which];
         let cut = &text[..keep.index(text.len())];
         let whole = read(text.as_bytes(), by_socket).unwrap();
-        match read(cut.as_bytes(), by_socket) {
-            Ok(rows) => {
-                prop_assert!(!by_socket, "the end was missing");
-                for row in rows {
-                    let same = whole.iter().find(|other| other.name() == row.name()).unwrap();
-                    // Without the number of failed checks the exporter cannot tell that nobody checks.
-                    prop_assert!(row.serving == same.serving || row.serving == Some(Serving::Up));
-                }
+        if let Ok(rows) = read(cut.as_bytes(), by_socket) {
+            prop_assert!(!by_socket, "the end was missing");
+            for row in rows {
+                let same = whole.iter().find(|other| other.name() == row.name()).unwrap();
+                // Without the number of failed checks the exporter cannot tell that nobody checks.
+                prop_assert!(row.serving == same.serving || row.serving == Some(Serving::Up));
             }
-            Err(_) => {}
         }
     }
 
