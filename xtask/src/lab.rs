@@ -8,6 +8,7 @@ mod artifacts;
 mod clients;
 mod gateway;
 mod judge;
+mod lb_word;
 mod load;
 mod plan;
 mod record;

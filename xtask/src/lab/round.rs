@@ -237,7 +237,8 @@ fn keep(scene: &Scene, record: &Record, gone: &[Traces], directory: &Path) -> Re
     for traces in gone {
         let told = record.pods.iter().find(|pod| pod.name == traces.name);
         if told.is_some_and(|pod| pod.gt.verdicts.as_ref().is_some_and(|told| !told.is_empty())) {
-            scene.take_record(traces.slot, &traces.name, &directory.join("gt-record"))?;
+            let log = &record.haproxy.lines;
+            scene.take_record(traces.slot, &traces.name, log, &directory.join("gt-record"))?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 
 use super::{
-    Programs,
+    Programs, lb_word,
     plan::Play,
     topology::{FRONTEND, Slot, Topology, WORKERS},
     worker::Worker,
@@ -54,7 +54,8 @@ impl Scene {
         let mut workers = Vec::new();
         for (number, netns) in topology.workers.iter().enumerate() {
             let node = workdir.path().join(format!("worker{}", number + 1));
-            workers.push(Worker::start(netns, node, programs)?);
+            let servers = format!("*/worker{}-*", number + 1);
+            workers.push(Worker::start(netns, node, lb.socket(), &servers, programs)?);
         }
         Ok(Self { workers, lb, topology, _workdir: workdir })
     }
@@ -69,8 +70,8 @@ impl Scene {
         self.workers.iter().fold(error, |error, worker| worker.daemon.explain(error))
     }
 
-    /// Takes the record of a pod's drain from where its daemon wrote it.
-    pub(super) fn take_record(&self, slot: Slot, pod: &str, to: &Path) -> Result<()> {
+    /// Takes the record of a pod's drain from where its daemon wrote it, to be judged by HAProxy's log of the round.
+    pub(super) fn take_record(&self, slot: Slot, pod: &str, log: &[String], to: &Path) -> Result<()> {
         let worker = self.workers.get(slot.worker).context("a slot of a worker that is not there")?;
         let from = worker.records();
         let told = || format!("cannot take the record of pod {pod} from {}", from.display());
@@ -86,7 +87,8 @@ impl Scene {
                 let name = file.file_name().unwrap_or_default();
                 fs::copy(&file, to.join(name)).with_context(told)?;
             }
-            return Ok(());
+            let timeline = fs::read_to_string(to.join("timeline.jsonl")).with_context(told)?;
+            return lb_word::compare(&timeline, log, &slot.server()).with_context(|| format!("pod {pod}"));
         }
         Err(anyhow!("gt-daemon has told the verdict of pod {pod} and left no record in {}", from.display()))
     }

@@ -25,13 +25,32 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts its daemon, which knows of its own pods only.
-    pub(super) fn start(netns: &Arc<Netns>, node: PathBuf, programs: &Programs) -> Result<Self> {
+    /// Starts its daemon, which knows of its own pods only, and asks the load balancer on `lb` about the servers `servers` while one of
+    /// them drains.
+    pub(super) fn start(
+        netns: &Arc<Netns>,
+        node: PathBuf,
+        lb: &Path,
+        servers: &str,
+        programs: &Programs,
+    ) -> Result<Self> {
         let pods = node.join("pods");
         fs::create_dir_all(&pods).with_context(|| format!("cannot make {}", pods.display()))?;
         let source = format!("kubelet:{}", pods.display());
         let records = node.join(RECORDS);
-        let arguments = ["--log", "info", "--pods", &source, "--record", text(&records)?];
+        let lb = format!("unix:{}", lb.display());
+        let arguments = [
+            "--log",
+            "info",
+            "--pods",
+            &source,
+            "--record",
+            text(&records)?,
+            "--lb",
+            &lb,
+            "--lb-server",
+            servers,
+        ];
         let daemon = Daemon::start(&programs.daemon, &arguments, &node)?;
         Ok(Self { daemon, netns: Arc::clone(netns), node })
     }
