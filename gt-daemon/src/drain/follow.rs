@@ -3,7 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use super::pod::View;
-use super::{end, fact::{Fact, Source}, pod::Pod, record::Record};
+use super::{
+    end,
+    fact::{Fact, Source},
+    pod::Pod,
+    record::Record,
+};
 use crate::{
     clock::Moment,
     correlate::judged::{Judged, LateReset},

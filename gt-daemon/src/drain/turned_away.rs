@@ -7,6 +7,9 @@ use super::{
 };
 use crate::lb::predict::Prediction;
 
+/// Requests that end so soon after its DOWN end by it: microseconds.
+const AT_ONCE: i64 = 50_000;
+
 /// The LB's part of a drain.
 #[derive(Debug, Default)]
 pub(super) struct TurnedAway<'a> {
@@ -81,7 +84,7 @@ impl Down<'_> {
                     between(from - zero, to - zero)
                 ));
             }
-            Some(zero) if zero > to => {
+            Some(zero) if zero > to.saturating_add(AT_ONCE) => {
                 text.push_str(&format!(", {} before the last request ended", seconds(zero - to)));
             }
             Some(_) | None => {}
