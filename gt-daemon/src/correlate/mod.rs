@@ -174,6 +174,13 @@ impl Joins {
         }
     }
 
+    /// Its drain is over, and nobody asks the LB any more: what it said grows old.
+    pub fn lb_is_over(&mut self, uid: &str) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.lb_is_over();
+        }
+    }
+
     /// Somebody looked at a proxy.
     /// `users`: how many connections of users the kernel knows just now, established and closing.
     pub fn envoy(&mut self, report: &Report, users: Option<(u64, u64)>) {

@@ -22,7 +22,10 @@ use crate::{
     clock::Moment,
     envoy::sample::Sample,
     hc::{observation::Observation, record::Record, states::States},
-    lb::{follow::Said as LbSaid, history::History},
+    lb::{
+        follow::Said as LbSaid,
+        history::{Held as LbHeld, History},
+    },
     pods::owners::Name,
 };
 
@@ -35,6 +38,9 @@ const RST_PATIENCE_NS: u64 = 500_000_000;
 
 /// What hc told this long before a teardown is taken to hold at it, when it tells nothing after it.
 const HC_AGE_NS: u64 = 1_000_000_000;
+
+/// How old the LB's last word may be to say anything.
+const LB_AGE_US: i64 = 600_000_000;
 
 /// Teardowns that wait, and judged ones that are remembered, at most.
 const MOST: usize = 8192;
@@ -133,6 +139,17 @@ impl Pod {
     pub(super) fn lb(&mut self, said: &[LbSaid]) {
         said.iter().for_each(|said| self.lb.said(said));
         self.lb.trim();
+    }
+
+    pub(super) fn lb_is_over(&mut self) {
+        self.lb = History::default();
+    }
+
+    /// What the LB did, by a word that is not old: one that was brought may be the only one ever.
+    fn lb_at(&self, at_ns: u64, now: Moment) -> LbHeld {
+        let at = utc_us(at_ns, now);
+        let is_fresh = self.lb.last().is_some_and(|last| at.saturating_sub(last) < LB_AGE_US);
+        if is_fresh { self.lb.at(at) } else { LbHeld::Untold }
     }
 
     /// What hc told, in order of time.
@@ -276,7 +293,7 @@ impl Pod {
         }
         let (from_ns, until_ns) = settled.window_ns;
         let states = self.states_between(from_ns, until_ns, now);
-        let (hc, lb) = (hc_label(self.has_hc, states), self.lb.at(utc_us(until_ns, now)));
+        let (hc, lb) = (hc_label(self.has_hc, states), self.lb_at(until_ns, now));
         let mut only_told = |ending, cause, count| {
             judged.push(Judged {
                 uid: Arc::clone(&self.uid),
@@ -325,7 +342,7 @@ impl Pod {
         // An hc that has fallen silent may tell the LB nothing too, which is no 200.
         let is_silent = self.hc_known_ns < torn.at_ns && states.shown_up() == Some(true);
         let states = if is_silent { States::ANY } else { states };
-        let cause = cause(ending, torn.known.exiting, states, self.lb.at(utc_us(torn.at_ns, now)));
+        let cause = cause(ending, torn.known.exiting, states, self.lb_at(torn.at_ns, now));
         let sure = match proof {
             Some(proof) => proof != Proof::Possible,
             None => said == Some(Said::No) || shows_nothing(&torn) || self.nothing_since(&torn),

@@ -1,5 +1,8 @@
 //! Teardowns of one pod, with what its sources say before and after.
 
+#[path = "pod_tests/lb.rs"]
+mod lb;
+
 use gt_common::connection::{Evidence, HcState, How, Protocol};
 
 use super::*;

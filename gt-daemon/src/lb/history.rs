@@ -95,6 +95,12 @@ impl History {
         }
     }
 
+    /// When the last word was said, UTC microseconds.
+    #[must_use]
+    pub fn last(&self) -> Option<i64> {
+        self.servers.values().filter_map(|words| words.last_key_value().map(|(ts, _)| *ts)).max()
+    }
+
     /// What the LB did at an instant, UTC microseconds. With several servers: it was DOWN when one turned away just then, or all
     /// had by then.
     #[must_use]
@@ -180,6 +186,7 @@ mod tests {
         assert_eq!([19, 21, 90].map(|tenths| at(&wide, tenths)), [Held::Served, Held::Unclear, Held::Down]);
         let mut exact = History::default();
         exact.down(5 * SECOND, "s", None);
+        assert_eq!((exact.last(), History::default().last()), (Some(5 * SECOND), None));
         assert_eq!([49, 50].map(|tenths| at(&exact, tenths)), [Held::Served, Held::Down]);
     }
 

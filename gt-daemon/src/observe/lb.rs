@@ -77,10 +77,12 @@ impl Lbs {
         self.heard.recv().await
     }
 
-    /// Asks while any pod drains, and not else. `draining`: which do, and since when.
-    pub(super) fn follow(&mut self, draining: &[(Arc<str>, i64)], board: &Board) {
-        self.words.retain(|uid, _| draining.iter().any(|(drains, _)| drains == uid));
-        self.unlisted.retain(|(uid, _)| draining.iter().any(|(drains, _)| drains == uid));
+    /// Asks while any pod drains, and not else. `draining`: which do, and since when. Gives those that do no longer.
+    pub(super) fn follow(&mut self, draining: &[(Arc<str>, i64)], board: &Board) -> Vec<Arc<str>> {
+        let is_over = |uid: &Arc<str>| !draining.iter().any(|(drains, _)| drains == uid);
+        let over: Vec<_> = self.words.keys().filter(|uid| is_over(uid)).cloned().collect();
+        self.words.retain(|uid, _| !is_over(uid));
+        self.unlisted.retain(|(uid, _)| !is_over(uid));
         for (uid, begun) in draining {
             let (known, words) =
                 self.words.entry(Arc::clone(uid)).or_insert_with(|| (*begun, Words::default()));
@@ -103,6 +105,7 @@ impl Lbs {
             };
             self.readers = self.settings.sources.iter().map(start).collect();
         }
+        over
     }
 
     /// A connection of a pod ended that an LB may have cut.

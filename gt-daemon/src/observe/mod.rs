@@ -20,6 +20,7 @@ pub mod lb_board;
 mod losses;
 mod pod;
 mod readers;
+mod slots;
 pub mod task;
 mod tell;
 mod wanted;

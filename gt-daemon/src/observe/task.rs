@@ -3,11 +3,11 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-use gt_common::{connection::CutKey, owner::Slot};
+use gt_common::connection::CutKey;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
@@ -23,18 +23,19 @@ use super::{
     losses::{Lost, Missed},
     pod::PodState,
     readers::Makings,
+    slots::{hold_slots, joined},
     tell::tell,
     wanted::Signs,
 };
 use crate::{
     clock::Moment,
-    correlate::{Joined, Joins},
+    correlate::Joins,
     dial::Dialler,
     drain::{fact::Source, ledger::Ledger, writer::Writer},
     envoy::reader::{self as envoy, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
     lb::reader::{self as lb, Heard},
-    pods::owners::{Name, Owners, Published},
+    pods::owners::Owners,
     probes::events::Next,
 };
 
@@ -294,7 +295,9 @@ impl Observer {
         self.judge();
         self.count_users(now);
         self.drains.tick(now);
-        self.lb.follow(&self.drains.draining(), &self.parts.board);
+        for over in self.lb.follow(&self.drains.draining(), &self.parts.board) {
+            self.joins().lb_is_over(&over);
+        }
         let wanting = self.joins().wants(now);
         self.alarm(wanting);
     }
@@ -379,38 +382,9 @@ impl Observer {
     }
 }
 
-/// Keeps slots with the pods of a generation while it is held; `None` when there are other pods by now, or may be at once.
-/// Slots go to other pods after they were published without their last ones, and never while this is held.
-fn hold_slots<'a>(
-    owners: &'a Owners,
-    changes: &watch::Receiver<u64>,
-    generation: u64,
-) -> Option<RwLockReadGuard<'a, ()>> {
-    let guard = owners.try_reader()?;
-    (*changes.borrow() == generation).then_some(guard)
-}
-
 fn show(board: &Board, state: &PodState, now: Moment) {
     match state.shown(now) {
         Some(shown) => board.show(&state.followed.uid, shown),
         None => board.hide(&state.followed.uid),
     }
-}
-
-/// What can be joined for each pod.
-fn joined(published: &Published, pods: &BTreeMap<Arc<str>, PodState>) -> Vec<Joined> {
-    let mut slots: BTreeMap<&str, Vec<(Slot, Name)>> = BTreeMap::new();
-    for owner in &published.owners {
-        slots.entry(&owner.uid).or_default().push((owner.slot, owner.name.clone()));
-    }
-    pods.iter()
-        .map(|(uid, state)| Joined {
-            uid: Arc::clone(uid),
-            slots: slots.remove(&**uid).unwrap_or_default(),
-            pod_slot: state.followed.slot,
-            has_hc: state.has_hc(),
-            has_envoy: state.has_envoy(),
-            ends: state.ends(),
-        })
-        .collect()
 }
