@@ -17,7 +17,9 @@ use crate::{
     event::AF_INET6,
     layout::offset,
     mem::{Mem, Probed, zero},
-    owner, places,
+    owner,
+    packet::{self, Packet},
+    places,
 };
 
 /// Lanes of inbound ports that are not [`Lane::Data`], by [`port_key`].
@@ -66,6 +68,12 @@ pub(crate) fn inbound_lane(pod: Slot, port: u16) -> Lane {
         Some(lane) if *lane == Lane::Admin as u32 => Lane::Admin,
         _ => Lane::Data,
     }
+}
+
+/// The lane of a segment to the pod for which there is no connection.
+#[inline(always)]
+pub(crate) fn packet_lane(pod: Slot, packet: &Packet) -> Lane {
+    if packet::is_on_one_host(packet) { Lane::Loopback } else { inbound_lane(pod, packet.destination_port) }
 }
 
 /// Who dialled.

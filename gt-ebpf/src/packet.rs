@@ -83,3 +83,17 @@ pub(crate) fn is_own(packet: &Packet) -> bool {
         && (get::<u32>(packet.ip, 12) == OWN_IN_NETWORK_ORDER
             || get::<u32>(packet.ip, 16) == OWN_IN_NETWORK_ORDER)
 }
+
+/// Whether both ends of the packet are on one host, by its addresses: a loopback one, or the same twice.
+#[inline(always)]
+pub(crate) fn is_on_one_host(packet: &Packet) -> bool {
+    if packet.family == AF_INET {
+        let source = get::<u32>(packet.ip, 12);
+        return u32::from_be(source) >> 24 == 127 || source == get::<u32>(packet.ip, 16);
+    }
+    // RFC 8200, 3: source, then destination.
+    let source = get::<[u64; 2]>(packet.ip, 8);
+    let destination = get::<[u64; 2]>(packet.ip, 24);
+    let is_one = source[0] == 0 && u64::from_be(source[1]) == 1;
+    is_one || (source[0] == destination[0] && source[1] == destination[1])
+}

@@ -158,7 +158,7 @@ fn rst_received<M: Mem>(sk: *const u8, may_be_none: bool) {
     let Some(owner) = owner::of_socket(sk, state, netns) else { return };
     let refused = state == SYN_SENT;
     let Some(lane) = connections::lane::<Probed>(sk, owner.pod, Direction::Outbound) else { return };
-    let lane = if refused { lane } else { Lane::Unknown } as u8;
+    let lane = if refused || lane == Lane::Loopback { lane } else { Lane::Unknown } as u8;
     count(owner.slot, lane, |counters| {
         let [reset, refused_ones] = &mut counters.rst_received;
         if refused { refused_ones } else { reset }

@@ -149,6 +149,8 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
     let Some(lane) = connections::lane::<Probed>(sk, owner.pod, direction) else { return };
     let lane = match state {
         LISTEN | SYN_RECV | NEW_SYN_RECV | SYN_SENT => lane,
+        // The addresses still tell that nobody outside dialled.
+        _ if lane == Lane::Loopback => lane,
         _ => Lane::Unknown,
     } as u8;
     let about = About { kind: Kind::RstSent, detail: why as u8, slot: owner.slot, netns, state, lane };
@@ -158,9 +160,11 @@ fn from_socket<M: Mem>(sk: *const u8, answers: *const u8) {
         if packet.as_ref().is_some_and(packet::is_own) {
             return;
         }
+        // Its own addresses do not tell who dialled.
+        let lane = packet.as_ref().map_or(lane, |packet| connections::packet_lane(owner.pod, packet) as u8);
         counted(owner.slot, lane, why);
         if let Some(packet) = packet {
-            event::on_packet(&about, &packet);
+            event::on_packet(&About { lane, ..about }, &packet);
         }
         return;
     }
@@ -188,7 +192,7 @@ fn from_packet(skb: *const u8) {
     match packet::packet(skb) {
         Some(packet) if packet::is_own(&packet) => {}
         Some(packet) => {
-            let lane = connections::inbound_lane(owner.pod, packet.destination_port) as u8;
+            let lane = connections::packet_lane(owner.pod, &packet) as u8;
             counted(owner.slot, lane, RstSent::NoSocket);
             let about = About {
                 kind: Kind::RstSent,

@@ -124,10 +124,13 @@ impl Traffic {
         match why {
             RstSent::Active | RstSent::Reply => true,
             RstSent::NoSocket => {
-                let inbound = matches!(lane, Lane::Data | Lane::Health | Lane::Admin);
-                self.sees_no_socket && counted.by_namespace && inbound
+                let dialled = matches!(lane, Lane::Data | Lane::Health | Lane::Admin | Lane::Loopback);
+                self.sees_no_socket && counted.by_namespace && dialled
             }
-            RstSent::TimeWait => self.sees_no_socket && counted.by_namespace && lane == Lane::Unknown,
+            RstSent::TimeWait => {
+                let possible = matches!(lane, Lane::Unknown | Lane::Loopback);
+                self.sees_no_socket && counted.by_namespace && possible
+            }
         }
     }
 }

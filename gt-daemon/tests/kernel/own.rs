@@ -2,8 +2,8 @@
 
 use std::{
     fs::{self, File},
-    io::Write as _,
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{ErrorKind, Write as _},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::Arc,
     time::Duration,
 };
@@ -101,6 +101,40 @@ fn dialled(backend: Backend) -> Result<()> {
     scene.watched.expect("gt_connections_closed_total", &loopback, 6)?;
     let resets = scene.watched.count("gt_rst_total", &[])?;
     ensure!(resets >= 4, "only {resets} RSTs of the pod's own connections");
+    refused(&scene, backend)
+}
+
+/// A port that nobody listens on, dialled from within the pod by IPv4, above, and now by IPv6, and a TIME_WAIT socket: their RSTs
+/// are the loopback's, and no user's.
+fn refused(scene: &Scene, backend: Backend) -> Result<()> {
+    scene.pod.enter(|| fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0"))??;
+    let dialled = scene.pod.enter(|| TcpStream::connect((Ipv6Addr::LOCALHOST, 9)))?;
+    ensure!(
+        dialled.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused),
+        "[::1]:9 does not refuse"
+    );
+    scene.watched.expect("gt_rst_total", &[("role", "loopback"), ("reason", "refused")], 2)?;
+
+    // Data for a socket that has closed, and is kept as a TIME_WAIT one.
+    let listener = scene.pod.enter(|| TcpListener::bind("127.0.0.1:0"))??;
+    let target = listener.local_addr()?;
+    let mut late = scene.pod.enter(|| TcpStream::connect(target))??;
+    drop(accept(&listener)?);
+    ended(&late)?;
+    xtask::sandbox::eventually("the pod's FIN to be acknowledged", Duration::from_secs(5), || {
+        (!scene.has_fin_wait_1().ok()?).then_some(())
+    })?;
+    late.write_all(b"late")?;
+    xtask::sandbox::eventually("the reset", Duration::from_secs(5), || late.take_error().ok().flatten())?;
+
+    if backend.sees_no_socket() {
+        for (reason, count) in [("no_socket", 2), ("time_wait", 1)] {
+            scene.watched.expect("gt_rst_total", &[("role", "loopback"), ("reason", reason)], count)?;
+        }
+    }
+    for role in ["inbound", "unknown"] {
+        scene.watched.expect("gt_rst_total", &[("role", role)], 0)?;
+    }
     Ok(())
 }
 
