@@ -4,6 +4,7 @@
 //! succeed. What cannot run here is told as skipped, with the reason.
 
 mod coverage;
+mod left_behind;
 mod overview;
 
 use std::{
@@ -74,6 +75,7 @@ pub fn run() -> ExitCode {
     overview.step("join tests", || join_tests(need(built.as_ref())?, &mut joins));
     let mut labs = Report::default();
     overview.step("lab, short form", || lab(need(built.as_ref())?, &mut labs));
+    overview.step("lab, ended early", || lab_ended_early(need(built.as_ref())?));
     overview.step("kernel tests here", || kernel_tests(need(built.as_ref())?, &mut coverage));
     overview.step("kernel tests in VMs", || guests(need(built.as_ref())?, &mut coverage));
     if built.is_some() {
@@ -170,6 +172,15 @@ fn lab(built: &Artifacts, report: &mut Report) -> Result<Ended> {
     command.current_dir(cargo::root());
     streamed("lab", command, report)?;
     Ok(Ended::counted(report.counted.unwrap_or_default()))
+}
+
+/// The lab again, which must leave nothing behind however it ends.
+fn lab_ended_early(built: &Artifacts) -> Result<Ended> {
+    if !geteuid().is_root() {
+        return Ok(Ended::skipped("not root: namespaces, cgroups and bpf() need it"));
+    }
+    let (_, daemon, hc) = built.join()?;
+    left_behind::check(daemon, hc)
 }
 
 /// The kernel tests on the kernel this runs on.
