@@ -10,6 +10,7 @@ mod gateway;
 mod judge;
 mod lb_word;
 mod load;
+mod parity;
 mod plan;
 mod record;
 mod round;
@@ -147,7 +148,10 @@ fn rounds(play: &Play, programs: &Programs, directory: &Path, score: &mut Score)
         interrupt::check()?;
         let ended = match played {
             Ok(ended) => ended,
-            Err(error) => return fail(score, play, &name(round), &format!("{:#}", scene.explain(error))),
+            Err(error) => {
+                scene.keep_words(&directory)?;
+                return fail(score, play, &name(round), &format!("{:#}", scene.explain(error)));
+            }
         };
         let mut text = table::table(&ended);
         if !ended.disagreements.is_empty() {

@@ -150,6 +150,11 @@ pub fn enslave(netns: &Netns, device: &str, bridge: &str) -> Result<()> {
     ip(&["-n", netns.name(), "link", "set", device, "master", bridge])
 }
 
+/// Takes a device off its bridge.
+pub fn release(netns: &Netns, device: &str) -> Result<()> {
+    ip(&["-n", netns.name(), "link", "set", device, "nomaster"])
+}
+
 /// Removes a device, and the other end of its veth pair with it.
 pub fn remove_device(netns: &Netns, device: &str) -> Result<()> {
     ip(&["-n", netns.name(), "link", "delete", device])

@@ -11,6 +11,9 @@ use anyhow::{Context as _, Result};
 
 use crate::{cargo, stage::clock};
 
+/// The file of HAProxy's statistics.
+pub(super) const STAT: &str = "haproxy-stat-timeline.csv";
+
 /// The columns of HAProxy's statistics that are sampled.
 const COLUMNS: [&str; 12] = [
     "pxname",

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt::Debug};
 
 use super::{
-    plan::{Mode, Play, Which},
+    parity,
+    plan::{Play, Which},
     record::{Pod, Record, rsts},
 };
 use crate::stage::{counts::by, wire};
@@ -13,7 +14,7 @@ pub(super) fn aimed(scenario: Which, milliseconds: u128) -> Vec<String> {
     let sleep = format!("/sleep?ms={milliseconds}");
     let stream = format!("/stream?every=50&ms={milliseconds}");
     match scenario {
-        Which::S1 | Which::S2 | Which::All => vec![sleep],
+        Which::S1 | Which::S2 | Which::Fault | Which::Killed | Which::All => vec![sleep],
         Which::S3 => vec![sleep, stream],
         Which::S4 => vec![stream.clone(), stream.clone(), stream],
     }
@@ -28,7 +29,7 @@ pub(super) fn disagreements(play: &Play, record: &Record) -> Vec<String> {
     for pod in &record.pods {
         let mut of_pod = Vec::new();
         counts(play, pod, record, &mut of_pod);
-        verdict(pod, &mut of_pod);
+        verdict(play, pod, &mut of_pod);
         found.extend(of_pod.into_iter().map(|what| format!("pod {}: {what}", pod.name)));
     }
     found
@@ -38,23 +39,21 @@ pub(super) fn disagreements(play: &Play, record: &Record) -> Vec<String> {
 fn outcome(play: &Play, record: &Record, found: &mut Vec<String>) {
     let count = record.client.answers.len();
     let whole = record.client.answers.iter().filter(|answer| answer.good()).count();
-    let (should, transitions) = match play.mode {
-        Mode::Current => (0, ["OPEN>DRAINING", "DRAINING>CLOSING", "CLOSING>CLOSED"]),
-        Mode::Improved => (count, ["OPEN>DRAINING", "DRAINING>CLOSING", "CLOSING>CLOSED"]),
+    let transitions: &[&str] = match play.scenario {
+        Which::Fault => &["OPEN>DRAINING", "DRAINING>FAULT"],
+        Which::Killed => &["OPEN>DRAINING"],
+        _ => &["OPEN>DRAINING", "DRAINING>CLOSING", "CLOSING>CLOSED"],
     };
-    differ("whole answers of the long requests", &whole, &should, found);
+    differ("whole answers of the long requests", &whole, &(if play.is_cut() { 0 } else { count }), found);
     for answer in &record.client.answers {
-        let status = match (play.mode, answer.path.starts_with("/stream")) {
-            (Mode::Current, false) => 502,
-            _ => 200,
-        };
+        let status = if play.is_cut() && !answer.path.starts_with("/stream") { 502 } else { 200 };
         differ(&format!("the status of {}", answer.path), &answer.seen.status, &Some(status), found);
     }
     for pod in record.gone() {
         differ(
             &format!("pod {}: the sidecar's transitions", pod.name),
             &pod.transitions,
-            &transitions.map(str::to_owned).to_vec(),
+            &transitions.iter().map(|transition| (*transition).to_owned()).collect(),
             found,
         );
     }
@@ -90,16 +89,21 @@ fn counts(play: &Play, pod: &Pod, record: &Record, found: &mut Vec<String>) {
     if pod.gone && !haproxy.contains(&pod.gt.cut()) {
         found.push(format!("gt's cuts, and HAProxy's: {}, not {haproxy:?}", pod.gt.cut()));
     }
-    differ("gt's RSTs, and those on the wire", &pod.gt.rsts, &floats(&rsts(&pod.acted_on)), found);
+    found.extend(parity::disagreements(pod));
+    let (cause, state) = match play.scenario {
+        Which::Fault => ("lb_flush", "FAULT"),
+        Which::Killed => ("killed", "DRAINING"),
+        _ => ("lb_flush", "CLOSING"),
+    };
     for (kind, _) in &pod.gt.cuts {
-        if kind.label("cause") != "lb_flush" || kind.label("hc_state") != "CLOSING" {
-            found.push(format!("gt has {kind}: the load balancer cut it, after CLOSING"));
+        if kind.label("cause") != cause || kind.label("hc_state") != state {
+            found.push(format!("gt has {kind}, not cause={cause} hc_state={state}"));
         }
     }
-    if play.http2 {
+    if play.http2 && play.scenario != Which::Killed {
         let streams = by(&pod.gt.cuts, "how").into_iter().filter(|(how, _)| how != "stream_reset");
         differ("gt's cuts that are no streams", &streams.collect::<Vec<_>>(), &Vec::new(), found);
-    } else if play.scenario != Which::S3 && play.mode == Mode::Current {
+    } else if !play.http2 && play.scenario != Which::S3 && play.is_cut() {
         // Each connection that ended had a request.
         let hows = wire::ends(&pod.connections).into_iter().map(|(end, count)| (end.how(), count)).collect();
         differ("gt's cuts by how, and the wire's ends", &by(&pod.gt.cuts, "how"), &owned(&hows), found);
@@ -114,14 +118,16 @@ fn counts(play: &Play, pod: &Pod, record: &Record, found: &mut Vec<String>) {
     }
 }
 
-/// A drain in which something was cut is broken, every other one protected; a pod that was not deleted has none.
-fn verdict(pod: &Pod, found: &mut Vec<String>) {
+/// A drain in which something was cut is broken, every other one protected; a pod that was not deleted has none. A proxy that was
+/// killed cannot tell of its streams any more, and HTTP/2 leaves no sign of them in the socket: gt cannot be certain then.
+fn verdict(play: &Play, pod: &Pod, found: &mut Vec<String>) {
     if pod.gt.verdicts.is_none() {
         return;
     }
     let should = match (pod.gone, pod.envoy_cut) {
         (false, _) => "none yet",
         (true, 0) => "protected",
+        (true, _) if play.http2 && pod.killed == pod.envoy_cut => "inconclusive",
         (true, _) => "broken",
     };
     differ("gt's verdict", &pod.gt.verdict(), &should, found);
@@ -130,10 +136,6 @@ fn verdict(pod: &Pod, found: &mut Vec<String>) {
 #[expect(clippy::cast_precision_loss, reason = "counts of a round")]
 fn float(count: u64) -> f64 {
     count as f64
-}
-
-fn floats(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, f64> {
-    counts.iter().map(|(word, count)| (*word, float(*count))).collect()
 }
 
 fn owned(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, f64> {
@@ -148,4 +150,4 @@ fn differ<T: Debug + PartialEq>(what: &str, is: &T, should: &T, found: &mut Vec<
 
 #[cfg(test)]
 #[path = "judge_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -10,6 +10,7 @@ use crate::{
     stage::{
         client::Seen,
         counts::Kind,
+        resets::Reset,
         wire::{Connection, End},
     },
 };
@@ -28,7 +29,7 @@ fn s1() -> Play {
 }
 
 /// A round of S1 as it should be: one request cut at DOWN, by FIN and RST.
-fn good() -> Record {
+pub(in crate::lab) fn good() -> Record {
     let packets = BTreeMap::from([(End::FinReceived, 1), (End::RstReceived, 1)]);
     let connection =
         Connection { end: Some(End::FinReceived), rst: Some(End::RstReceived), lines: Vec::new() };
@@ -45,14 +46,15 @@ fn good() -> Record {
         gone: true,
         requests: 1,
         envoy_cut: 1,
+        killed: 0,
         packets: packets.clone(),
-        acted_on: packets.clone(),
+        resets: BTreeMap::from([(("data", Reset::Received), vec!["a line".to_owned()])]),
         connections: BTreeMap::from([("10.77.1.1.40000".to_owned(), connection)]),
         transitions: ["OPEN>DRAINING", "DRAINING>CLOSING", "CLOSING>CLOSED"].map(str::to_owned).to_vec(),
         gt: Gt {
             cuts: vec![(cut, 1.0)],
             cut_rsts: vec![(Kind::new(&[("direction", "received")]), 1.0)],
-            rsts: BTreeMap::from([("received", 1.0), ("sent", 0.0)]),
+            rsts: vec![(Kind::new(&[("class", "data"), ("direction", "received")]), 1.0)],
             verdicts: Some(BTreeMap::from([("broken".to_owned(), 1.0)])),
         },
     };
@@ -77,18 +79,19 @@ fn good() -> Record {
 fn one_witness_against_the_others() {
     assert_eq!(disagreements(&s1(), &good()), Vec::<String>::new());
     type Change = fn(&mut Record);
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 13] = [
         ("client", |record| record.client.answers[0].seen.status = Some(200)),
         ("client served", |record| record.client.answers.clear()),
         ("HAProxy's cut", |record| record.haproxy.cut.clear()),
         ("HAProxy's log", |record| record.haproxy.bad = 0),
         ("Envoy", |record| record.pods[0].envoy_cut = 0),
-        ("the wire", |record| record.pods[0].acted_on.clear()),
+        ("the wire", |record| record.pods[0].resets.clear()),
         ("the wire at the load balancer", |record| record.at_lb.clear()),
         ("the wire at the workers", |record| record.at_workers.clear()),
         ("the sidecar", |record| drop(record.pods[0].transitions.pop())),
         ("gt's cuts", |record| record.pods[0].gt.cuts.clear()),
-        ("gt's RSTs", |record| record.pods[0].gt.cut_rsts.clear()),
+        ("gt's RSTs", |record| record.pods[0].gt.rsts.clear()),
+        ("gt's RSTs in flight", |record| record.pods[0].gt.cut_rsts.clear()),
         ("gt's verdict", |record| {
             record.pods[0].gt.verdicts = Some(BTreeMap::from([("protected".to_owned(), 1.0)]));
         }),

@@ -16,6 +16,10 @@ pub(super) enum Which {
     S3,
     /// Streams, counted chunk by chunk
     S4,
+    /// A request longer than the drain's time limit: the sidecar gives up, improved mode
+    Fault,
+    /// A request longer than the grace period: the kubelet kills, improved mode
+    Killed,
     /// All of them
     All,
 }
@@ -48,8 +52,6 @@ pub(super) struct Timing {
     pub(super) delete_after: Duration,
     /// Between two health checks.
     pub(super) inter: Duration,
-    /// After which HAProxy looks which idle connections it needs no more; its default is five seconds.
-    pub(super) purge: Duration,
     pub(super) lb_buffer: Duration,
     pub(super) drain_timeout: Duration,
     pub(super) grace: Duration,
@@ -66,7 +68,6 @@ impl Timing {
             asked,
             delete_after: Duration::from_secs(5).min(asked / 4),
             inter,
-            purge: Duration::from_secs(5),
             lb_buffer,
             drain_timeout,
             grace: drain_timeout + lb_buffer + Duration::from_secs(30),
@@ -82,7 +83,6 @@ impl Timing {
             asked,
             delete_after: Duration::from_millis(300),
             inter: Duration::from_millis(200),
-            purge: Duration::from_millis(500),
             lb_buffer,
             drain_timeout,
             grace: drain_timeout + lb_buffer + Duration::from_secs(10),
@@ -107,14 +107,14 @@ impl Wish {
     /// The plays of it, in their order.
     pub(super) fn plays(self) -> Result<Vec<Play>> {
         let scenarios: &[Which] = match &self.which {
-            Which::All => &[Which::S1, Which::S2, Which::S3, Which::S4],
+            Which::All => &[Which::S1, Which::S2, Which::S3, Which::S4, Which::Fault, Which::Killed],
             one => std::slice::from_ref(one),
         };
         let mut plays = Vec::new();
         for &scenario in scenarios {
             let modes: &[Mode] = match scenario {
                 Which::S1 => &[Mode::Current],
-                Which::S2 => &[Mode::Improved],
+                Which::S2 | Which::Fault | Which::Killed => &[Mode::Improved],
                 _ => &[Mode::Current, Mode::Improved],
             };
             // The short form plays over HTTP/2 what differs there most.
@@ -130,28 +130,40 @@ impl Wish {
             }
         }
         if plays.is_empty() {
-            bail!("s1 is the current mode and s2 the improved one: leave --mode out, or take the other");
+            bail!(
+                "s1 is the current mode, and s2, fault and killed are the improved one: leave --mode out, or take the other"
+            );
+        }
+        for play in &plays {
+            play.is_long_enough()?;
         }
         Ok(plays)
     }
 
     fn play(self, scenario: Which, mode: Mode, http2: bool) -> Play {
         let long = scenario == Which::S1 || scenario == Which::S2;
-        let asked = Duration::from_secs(self.seconds.unwrap_or(match (self.short, scenario) {
-            (true, _) => 2,
-            (false, Which::S1 | Which::S2) => 60,
-            (false, _) => 20,
-        }));
         let repeat = self.repeat.unwrap_or(if self.short && long { 3 } else { 1 });
         // Few would wait for the runbook's times again and again.
         let short = self.short || repeat > 1;
-        let timing = if short && self.seconds.is_none() {
-            Timing::short(if self.short { asked } else { Duration::from_secs(3) })
-        } else if short {
-            Timing::short(asked)
-        } else {
-            Timing::runbook(asked)
-        };
+        let asked = Duration::from_secs(self.seconds.unwrap_or(match (short, scenario) {
+            // Nobody waits for these to their end.
+            (true, Which::Fault | Which::Killed) => 12,
+            (true, _) => {
+                if self.short {
+                    2
+                } else {
+                    3
+                }
+            }
+            (false, Which::S3 | Which::S4) => 20,
+            (false, _) => 60,
+        }));
+        let mut timing = if short { Timing::short(asked) } else { Timing::runbook(asked) };
+        match scenario {
+            Which::Fault => timing.drain_timeout = asked / 4,
+            Which::Killed => timing.grace = asked / 4,
+            _ => {}
+        }
         Play { scenario, mode, http2, repeat, timing }
     }
 }
@@ -171,16 +183,43 @@ impl Play {
         if self.scenario == Which::S3 { 3 } else { 1 }
     }
 
+    /// Whether the long requests are meant to be cut.
+    pub(super) fn is_cut(&self) -> bool {
+        self.mode == Mode::Current || matches!(self.scenario, Which::Fault | Which::Killed)
+    }
+
+    /// From a pod's deletion to the first sign of the cut, or to the end of the long requests.
+    fn drained(&self) -> Duration {
+        let Timing { asked, delete_after, drain_timeout, grace, .. } = self.timing;
+        match (self.scenario, self.mode) {
+            (Which::Fault, _) => drain_timeout,
+            (Which::Killed, _) => grace,
+            (_, Mode::Current) => Duration::ZERO,
+            (_, Mode::Improved) => asked.saturating_sub(delete_after),
+        }
+    }
+
     /// About how long one round of it lasts.
     pub(super) fn planned(&self) -> Duration {
-        let Timing { asked, delete_after, inter, lb_buffer, .. } = self.timing;
-        let drained = match self.mode {
-            Mode::Current => Duration::ZERO,
-            Mode::Improved => asked.saturating_sub(delete_after),
-        };
-        let one = delete_after + drained + lb_buffer + inter + Duration::from_secs(2);
-        // Besides, pods are there for a while before, and the verdict is told some time after.
-        one * u32::try_from(self.pods()).unwrap_or(1) + Duration::from_secs(11)
+        let Timing { delete_after, inter, lb_buffer, .. } = self.timing;
+        let one = delete_after + self.drained() + lb_buffer + inter + Duration::from_secs(2);
+        // Besides, the verdict is told some time after.
+        one * u32::try_from(self.pods()).unwrap_or(1) + Duration::from_secs(8)
+    }
+
+    /// Whether what is meant to be cut is still in flight when the cut comes.
+    fn is_long_enough(&self) -> Result<()> {
+        let Timing { asked, delete_after, inter, .. } = self.timing;
+        // Two checks must fail, and the first may come as late as a third.
+        let needed = delete_after + self.drained() + inter * 3;
+        if self.is_cut() && asked <= needed {
+            bail!(
+                "{self}: a request of {} s would end before the load balancer cuts it, {} s after its begin: ask for more --seconds",
+                asked.as_secs_f32(),
+                needed.as_secs_f32()
+            );
+        }
+        Ok(())
     }
 
     /// A name for directories and tests: `s1_current_http1`.
@@ -190,6 +229,8 @@ impl Play {
             Which::S2 => "s2",
             Which::S3 => "s3",
             Which::S4 => "s4",
+            Which::Fault => "fault",
+            Which::Killed => "killed",
             Which::All => "all",
         };
         format!("{scenario}_{}_{}", self.mode.word(), if self.http2 { "http2" } else { "http1" })
@@ -230,6 +271,8 @@ mod tests {
             "s3_improved_http1 1",
             "s4_current_http1 1",
             "s4_improved_http1 1",
+            "fault_improved_http1 1",
+            "killed_improved_http1 1",
         ];
         assert_eq!(names(WISH), all);
         let short = names(Wish { short: true, ..WISH });
@@ -249,17 +292,29 @@ mod tests {
         assert!(Wish { which: Which::S1, mode: Some(Mode::Improved), ..WISH }.plays().is_err());
     }
 
-    /// Exercises the runbook's rules so that no drain of the lab is ended by its own grace period.
+    /// Exercises the runbook's rules so that a drain of the lab is ended by a time limit only where that is what is played.
     #[test]
     fn the_grace_period_outlasts_the_drain() {
         for short in [false, true] {
             for play in (Wish { short, ..WISH }).plays().unwrap() {
                 let Timing { asked, inter, lb_buffer, drain_timeout, grace, .. } = play.timing;
-                assert!(drain_timeout > asked, "{play}");
+                assert_eq!(drain_timeout > asked, play.scenario != Which::Fault, "{play}");
+                assert_eq!(grace > drain_timeout + lb_buffer, play.scenario != Which::Killed, "{play}");
                 assert!(lb_buffer > inter * 3, "{play}");
-                assert!(grace > drain_timeout + lb_buffer, "{play}");
                 assert!(play.timing.delete_after + inter * 3 < asked, "{play}");
             }
         }
+    }
+
+    /// Exercises requests that are over before anybody cuts them so that they are refused and not played in vain.
+    #[test]
+    fn requests_that_are_too_short() {
+        let wish = |which, seconds, short| Wish { which, seconds: Some(seconds), short, ..WISH };
+        assert!(wish(Which::S1, 8, false).plays().is_err());
+        assert!(wish(Which::S1, 9, false).plays().is_ok());
+        assert!(wish(Which::S1, 2, true).plays().is_ok());
+        assert!(wish(Which::S2, 2, false).plays().is_ok());
+        assert!(wish(Which::Fault, 12, false).plays().is_err());
+        assert!(wish(Which::Killed, 13, false).plays().is_ok());
     }
 }

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 use super::{clients::Answer, gateway::Traces, load::Tally};
 use crate::stage::{
     counts::{Counts, Kind},
-    envoy,
+    envoy, hc,
     lb::Line,
+    resets::{self, Reset},
     scrape::Scrape,
     wire::{self, Connection, End},
 };
@@ -61,10 +62,12 @@ pub(super) struct Pod {
     pub(super) requests: u64,
     /// Requests that Envoy counts as ended before their answers were whole.
     pub(super) envoy_cut: u64,
+    /// Of these, those that were in flight when it was killed.
+    pub(super) killed: u64,
     /// FINs and RSTs on its own device.
     pub(super) packets: BTreeMap<End, u64>,
-    /// Those of them that met a socket.
-    pub(super) acted_on: BTreeMap<End, u64>,
+    /// The lines of all RSTs on its own device, by class, and by what they met.
+    pub(super) resets: BTreeMap<(&'static str, Reset), Vec<String>>,
     pub(super) connections: BTreeMap<String, Connection>,
     /// The sidecar's transitions, such as `OPEN>DRAINING`.
     pub(super) transitions: Vec<String>,
@@ -76,8 +79,8 @@ pub(super) struct Pod {
 pub(super) struct Gt {
     pub(super) cuts: Vec<(Kind, f64)>,
     pub(super) cut_rsts: Vec<(Kind, f64)>,
-    /// RSTs on connections of its users, packet for packet, by direction.
-    pub(super) rsts: BTreeMap<&'static str, f64>,
+    /// RSTs, packet for packet; those within the pod are left out.
+    pub(super) rsts: Vec<(Kind, f64)>,
     /// Drains by their verdict; `None` for a daemon that does not judge drains.
     pub(super) verdicts: Option<BTreeMap<String, f64>>,
 }
@@ -135,15 +138,22 @@ impl Pod {
         } else {
             stat("downstream_cx_destroy_remote_active_rq") + stat("downstream_cx_destroy_local_active_rq")
         };
+        let address = IpAddr::V4(traces.slot.address());
+        let resets = [("data", envoy::PORT), ("health", hc::PORT)].into_iter().flat_map(|(class, port)| {
+            resets::resets(&traces.packets, address, port)
+                .into_iter()
+                .map(move |(kind, lines)| ((class, kind), lines))
+        });
         Self {
             name: traces.name.clone(),
             server: traces.slot.server(),
             gone: traces.gone,
             requests: stat("downstream_rq_total"),
-            envoy_cut: cut,
+            envoy_cut: cut + traces.killed,
+            killed: traces.killed,
             packets: wire::packets(&traces.packets, envoy::PORT),
-            acted_on: wire::acted_on(&traces.packets, envoy::PORT),
-            connections: wire::connections(&traces.packets, IpAddr::V4(traces.slot.address()), envoy::PORT),
+            resets: resets.collect(),
+            connections: wire::connections(&traces.packets, address, envoy::PORT),
             transitions: traces.hc.lines().filter_map(transition).collect(),
             gt: Gt::since(&traces.before, scrape, &traces.name),
         }
@@ -153,9 +163,7 @@ impl Pod {
 impl Gt {
     fn since(before: &Counts, scrape: &Scrape, pod: &str) -> Self {
         let now = Counts::of(scrape, pod);
-        let rsts = ["received", "sent"].into_iter().filter_map(|direction| {
-            Some((direction, now.gateway_rsts(direction)? - before.gateway_rsts(direction)?))
-        });
+        let rsts = now.rsts_since(before).unwrap_or_default();
         let verdicts = scrape.declares("gt_drains").then(|| {
             let samples = scrape.select("gt_drains_total", &[]).filter(|sample| sample.label("pod") == pod);
             let told = samples.filter(|sample| sample.value > 0.0);
@@ -164,7 +172,8 @@ impl Gt {
         Self {
             cuts: now.cuts_since(before).unwrap_or_default(),
             cut_rsts: now.cut_rsts_since(before).unwrap_or_default(),
-            rsts: rsts.collect(),
+            // Two ends within the pod: tcpdump on its device sees neither.
+            rsts: rsts.into_iter().filter(|(kind, _)| kind.label("role") != "loopback").collect(),
             verdicts,
         }
     }
@@ -221,10 +230,13 @@ pub(super) fn rsts(packets: &BTreeMap<End, u64>) -> BTreeMap<&'static str, u64> 
     BTreeMap::from([("received", of(&End::RstReceived)), ("sent", of(&End::RstSent))])
 }
 
-/// The lines of the clients' view, `curl.out`.
-pub(super) fn curl(client: &Client) -> String {
-    let mut lines: Vec<_> = client.answers.iter().map(Answer::line).collect();
-    lines.extend(client.load.lines.iter().cloned());
+/// The lines of the clients' view, `curl.out`, of what was asked for by certain paths.
+pub(super) fn curl(client: &Client, wanted: impl Fn(&str) -> bool) -> String {
+    let answers = client.answers.iter().filter(|answer| wanted(&answer.path));
+    let mut lines: Vec<_> = answers.map(Answer::line).collect();
+    if wanted("/") {
+        lines.extend(client.load.lines.iter().cloned());
+    }
     lines.sort_unstable();
     lines.concat()
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -37,9 +37,6 @@ const LOOKS: usize = 3;
 /// Until a verdict is told, some six seconds after a pod's end; and as long again on a busy machine.
 const SETTLED: Duration = Duration::from_secs(25);
 
-/// A pod has been there for a while when its drain begins: gt wants to have seen a quiet Envoy before its word is exact.
-const REST: Duration = Duration::from_secs(3);
-
 /// How a round ended.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -49,7 +46,7 @@ pub(super) struct Ended {
 
 /// What looks on from places that stay. Dropped in this order.
 struct Watch {
-    _stat: Sampler,
+    stat: Sampler,
     client: Capture,
     lb: Vec<Capture>,
     workers: Vec<Capture>,
@@ -65,24 +62,22 @@ pub(super) fn play(
     story: &Story,
 ) -> Result<Ended> {
     let slots = slots(play);
+    let watch = Watch::start(scene, play, directory)?;
     let mut standing = Vec::new();
     for slot in &slots {
         standing.push(start(scene, play, *slot, programs, directory)?);
     }
-    // From here on, so that the checks before count for nothing.
-    let watch = Watch::start(scene, play, directory)?;
     for slot in &slots {
         scene.lb.wait_for(&slot.server(), Checked::is_up)?;
     }
     story.tell(&format!("{} pods are UP; gt-daemon on each worker watches its own", slots.len()));
 
-    interrupt::pause(REST)?;
-
-    let load = (play.scenario == Which::S3).then(|| Load::start(&scene.topology.client));
+    let is_loaded = play.scenario == Which::S3;
+    let load = is_loaded.then(|| Load::start(&scene.topology.client, scene.workdir())).transpose()?;
     let (mut client, mut gone) = (Client::default(), Vec::new());
     for (number, slot) in slots.iter().enumerate() {
         let gateway = standing.remove(0);
-        client.answers.extend(drain(scene, play, *slot, gateway, &mut gone, directory, story)?);
+        client.answers.extend(drain(scene, play, *slot, gateway, &mut gone, story)?);
         if load.is_some() {
             standing.push(start(scene, play, *slot, programs, directory)?);
             scene.lb.wait_for(&slot.server(), Checked::is_up)?;
@@ -92,14 +87,19 @@ pub(super) fn play(
     if let Some(load) = load {
         client.load = load.end()?;
     }
-    append(&directory.join("curl.out"), &record::curl(&client))?;
+    append(&directory.join("curl.out"), &record::curl(&client, |_| true))?;
     story.tell("waiting for the last words of all witnesses, gt's verdict among them");
     let ended = settle(scene, play, &watch, &client, &gone, &standing)?;
     keep(scene, &ended.record, &gone, directory)?;
+    watch.end()?;
+    for gateway in standing {
+        gateway.leave()?;
+    }
     Ok(ended)
 }
 
-/// Starts a pod in a slot, and waits until the daemon watches it.
+/// Starts a pod in a slot, waits until the daemon watches it, and puts it on the network: so gt and tcpdump count from the same
+/// packet on.
 fn start(
     scene: &mut Scene,
     play: &Play,
@@ -109,12 +109,15 @@ fn start(
 ) -> Result<Gateway> {
     static MADE: AtomicUsize = AtomicUsize::new(1);
     let name = format!("istio-ingressgateway-6d8f9c7b5-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
+    // What is one pod's own stands in a directory of its own where there are several.
+    let directory = if play.pods() > 1 { directory.join(&name) } else { directory.to_owned() };
+    artifacts::make(&directory)?;
     let worker = scene.workers.get(slot.worker).context("a slot of a worker that is not there")?;
-    let mut gateway = Gateway::start(worker, slot, &name, &play.timing, programs, directory)?;
+    let mut gateway = Gateway::start(worker, slot, &name, &play.timing, programs, &directory)?;
     let daemon = &mut scene.worker(slot)?.daemon;
     daemon.watches(&name)?;
     // While its containers came up they were asked whether they listen yet, and refused that by RSTs on its loopback.
-    gateway.before = Counts::of(&daemon.scrape()?, &name);
+    gateway.plug(Counts::of(&daemon.scrape()?, &name))?;
     Ok(gateway)
 }
 
@@ -125,7 +128,6 @@ fn drain(
     slot: Slot,
     gateway: Gateway,
     gone: &mut Vec<Traces>,
-    directory: &Path,
     story: &Story,
 ) -> Result<Vec<Answer>> {
     let timing = play.timing;
@@ -138,7 +140,7 @@ fn drain(
     gateway.in_flight(paths.len() as u64)?;
     interrupt::pause(timing.delete_after)?;
     story.tell(&format!("pod {} is deleted with {} long requests in flight", gateway.name, paths.len()));
-    gone.push(gateway.delete(play.mode, timing.grace, directory)?);
+    gone.push(gateway.delete(play.mode, timing.grace, story)?);
     let answers = asked.into_iter().map(|asked| asked.answer(limit)).collect::<Result<Vec<_>>>()?;
     let whole = answers.iter().filter(|answer| answer.good()).count();
     story.tell(&format!("it is gone; {whole} of {} long requests had their whole answers", answers.len()));
@@ -147,7 +149,7 @@ fn drain(
 
 impl Watch {
     fn start(scene: &Scene, play: &Play, directory: &Path) -> Result<Self> {
-        let stat = directory.join("haproxy-stat-timeline.csv");
+        let stat = directory.join(artifacts::STAT);
         append(&stat, &artifacts::stat_head())?;
         let socket = scene.lb.socket().to_owned();
         let stat = Sampler::start(&stat, play.timing.poll, move |stamp| {
@@ -163,12 +165,22 @@ impl Watch {
             Capture::start(&scene.topology.lb, &worker, ENDS, Some(&pcap(&format!("lb-{worker}"))))
         };
         Ok(Self {
-            _stat: stat,
+            stat,
             client: Capture::start(&scene.topology.client, DEVICE, ENDS, Some(&pcap("client")))?,
             lb: (1..=scene.workers.len()).map(port).collect::<Result<_>>()?,
             workers: workers.collect::<Result<_>>()?,
             log_from: scene.lb.log().length(),
         })
+    }
+
+    /// Ends it; an error when a capture lost anything.
+    fn end(self) -> Result<()> {
+        drop(self.stat);
+        self.lb
+            .into_iter()
+            .chain(self.workers)
+            .chain([self.client])
+            .try_for_each(|capture| capture.finish().map(drop))
     }
 }
 
@@ -228,18 +240,31 @@ fn look(
 /// Puts what is not there yet among the artifacts: HAProxy's log, and what the daemons say.
 fn keep(scene: &Scene, record: &Record, gone: &[Traces], directory: &Path) -> Result<()> {
     append(&directory.join("haproxy.log"), &(record.haproxy.lines.join("\n") + "\n"))?;
-    for (number, worker) in scene.workers.iter().enumerate() {
-        let file = |what: &str| -> PathBuf { directory.join(format!("gt-worker{}.{what}", number + 1)) };
-        append(&file("metrics"), &worker.daemon.metrics()?)?;
-        fs::copy(worker.log(), file("log"))
-            .with_context(|| format!("cannot copy {}", worker.log().display()))?;
-    }
+    scene.keep_daemons(directory)?;
     for traces in gone {
         let told = record.pods.iter().find(|pod| pod.name == traces.name);
         if told.is_some_and(|pod| pod.gt.verdicts.as_ref().is_some_and(|told| !told.is_empty())) {
             let log = &record.haproxy.lines;
-            scene.take_record(traces.slot, &traces.name, log, &directory.join("gt-record"))?;
+            scene.take_record(traces.slot, &traces.name, log, &traces.directory.join("gt-record"))?;
+        }
+        if traces.directory != directory {
+            share(record, &traces.slot.server(), directory, &traces.directory)?;
         }
     }
     Ok(())
+}
+
+/// Gives a pod that has a directory of its own what the witnesses of all pods say of its server, so that it stands for itself.
+fn share(record: &Record, server: &str, from: &Path, to: &Path) -> Result<()> {
+    let log: Vec<_> =
+        record.haproxy.lines.iter().filter(|line| line.contains(&format!("/{server} "))).cloned().collect();
+    append(&to.join("haproxy.log"), &(log.join("\n") + "\n"))?;
+    append(
+        &to.join("curl.out"),
+        &record::curl(&record.client, |path| path.ends_with(&format!("at={server}"))),
+    )?;
+    let stat = from.join(artifacts::STAT);
+    let text = fs::read_to_string(&stat).with_context(|| format!("cannot read {}", stat.display()))?;
+    let rows = text.lines().filter(|row| row.starts_with('#') || row.contains(&format!(",{server},")));
+    append(&to.join(artifacts::STAT), &rows.map(|row| format!("{row}\n")).collect::<String>())
 }

@@ -8,7 +8,9 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 
 use super::{
-    Programs, lb_word,
+    Programs,
+    artifacts::append,
+    lb_word,
     plan::Play,
     topology::{FRONTEND, Slot, Topology, WORKERS},
     worker::Worker,
@@ -24,7 +26,7 @@ pub(super) struct Scene {
     pub(super) workers: Vec<Worker>,
     pub(super) lb: LoadBalancer,
     pub(super) topology: Topology,
-    _workdir: Workdir,
+    workdir: Workdir,
 }
 
 impl Scene {
@@ -41,9 +43,10 @@ impl Scene {
             inter: play.timing.inter,
             http2: play.http2,
             // Else each client has connections of its own to the pods, and few streams share one.
-            options: vec!["http-reuse always"],
+            // And a client that opens a connection and needs it no more has asked for nothing.
+            options: vec!["http-reuse always", "option dontlognull"],
             backend: aims.collect(),
-            server_options: format!("pool-purge-delay {}ms", play.timing.purge.as_millis()),
+            server_options: String::new(),
             listen: FRONTEND,
             servers: slots.iter().map(|slot| (slot.server(), slot.gateway())).collect(),
         };
@@ -57,12 +60,37 @@ impl Scene {
             let servers = format!("*/worker{}-*", number + 1);
             workers.push(Worker::start(netns, node, lb.socket(), &servers, programs)?);
         }
-        Ok(Self { workers, lb, topology, _workdir: workdir })
+        Ok(Self { workers, lb, topology, workdir })
+    }
+
+    /// Where files may be put that go with it.
+    pub(super) fn workdir(&self) -> &Path {
+        self.workdir.path()
     }
 
     /// The worker of a slot.
     pub(super) fn worker(&mut self, slot: Slot) -> Result<&mut Worker> {
         self.workers.get_mut(slot.worker).context("a slot of a worker that is not there")
+    }
+
+    /// Keeps what the daemons export and wrote, and all that HAProxy logged so far; a daemon that has ended exports nothing.
+    pub(super) fn keep_words(&self, directory: &Path) -> Result<()> {
+        let lines: Vec<_> = self.lb.log().after(0).iter().map(|line| format!("{line}\n")).collect();
+        append(&directory.join("haproxy.log"), &lines.concat())?;
+        self.keep_daemons(directory)
+    }
+
+    /// The daemons' part of it.
+    pub(super) fn keep_daemons(&self, directory: &Path) -> Result<()> {
+        for (number, worker) in self.workers.iter().enumerate() {
+            let file = |what: &str| directory.join(format!("gt-worker{}.{what}", number + 1));
+            if let Ok(metrics) = worker.daemon.metrics() {
+                append(&file("metrics"), &metrics)?;
+            }
+            fs::copy(worker.log(), file("log"))
+                .with_context(|| format!("cannot copy {}", worker.log().display()))?;
+        }
+        Ok(())
     }
 
     /// Adds to an error what the daemons wrote.

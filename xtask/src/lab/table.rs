@@ -65,19 +65,15 @@ pub(super) fn table(ended: &Ended) -> String {
         ),
     );
     for pod in &record.pods {
-        let Pod { name, gone, requests, envoy_cut, transitions, gt, .. } = pod;
+        let Pod { name, gone, requests, envoy_cut, killed, transitions, gt, .. } = pod;
         row(if *gone { "pod" } else { "its heir" }, name);
-        row("  Envoy", &format!("requests {requests}, cut {envoy_cut}"));
+        let of_kill =
+            if *killed > 0 { format!(" (in flight when it was killed: {killed})") } else { String::new() };
+        row("  Envoy", &format!("requests {requests}, cut {envoy_cut}{of_kill}"));
         row("  hc", &if transitions.is_empty() { "no transition".to_owned() } else { transitions.join(" ") });
-        row(
-            "  gt",
-            &format!(
-                "cuts {}; RSTs in flight {}; all RSTs {}",
-                kinds(&gt.cuts),
-                kinds(&gt.cut_rsts),
-                list(&gt.rsts)
-            ),
-        );
+        row("  tcpdump", &format!("RSTs {}", list(&resets(pod))));
+        row("  gt", &format!("RSTs {}", kinds(&gt.rsts)));
+        row("", &format!("cuts {}; with an RST {}", kinds(&gt.cuts), kinds(&gt.cut_rsts)));
         row("  verdict", gt.verdict());
     }
     row("judges", if disagreements.is_empty() { "all agree" } else { "DISAGREE" });
@@ -152,15 +148,21 @@ fn pod(pod: &Pod) -> Value {
         "gone": pod.gone,
         "requests": pod.requests,
         "envoy_cut": pod.envoy_cut,
-        "rsts": rsts(&pod.packets),
+        "killed": pod.killed,
+        "rsts": resets(pod),
         "transitions": pod.transitions,
         "gt": {
             "cuts": counted(cuts),
             "rsts_in_flight": counted(cut_rsts),
-            "rsts": all,
+            "rsts": counted(all),
             "verdict": pod.gt.verdicts.as_ref().map(|_| pod.gt.verdict()),
         },
     })
+}
+
+/// How many RSTs of each class met what.
+fn resets(pod: &Pod) -> BTreeMap<String, usize> {
+    pod.resets.iter().map(|((class, kind), lines)| (format!("{class} {kind}"), lines.len())).collect()
 }
 
 fn kinds(counts: &[(Kind, f64)]) -> String {

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    sandbox::{End, Netns, bridge, enslave, hardware_address, remove_device, veth},
+    sandbox::{End, Netns, bridge, enslave, hardware_address, release, remove_device, veth},
     stage::envoy,
 };
 
@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// A pod's namespace, and its port on the bridge.
+/// A pod's namespace, and its port on the bridge when it is plugged in.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) netns: Arc<Netns>,
@@ -106,7 +106,7 @@ impl Topology {
         Ok(Self { client, lb, workers })
     }
 
-    /// A namespace for a pod, on its worker's bridge.
+    /// A namespace for a pod, not on its worker's bridge yet.
     pub(super) fn pod(slot: Slot, worker: &Arc<Netns>) -> Result<Place> {
         // Devices go some time after their namespace: each pod's has a name of its own.
         static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -120,13 +120,24 @@ impl Topology {
         // The load balancer remembers which hardware address the pod before had.
         let hardware = format!("02:67:74:00:{:02x}:{:02x}", slot.subnet(), slot.place);
         hardware_address(&netns, DEVICE, &hardware)?;
-        enslave(worker, &port, BRIDGE)?;
         Ok(Place { netns, worker: Arc::clone(worker), port })
     }
 }
 
+impl Place {
+    /// Puts the pod on its worker's bridge: from here on it can be reached.
+    pub(super) fn plug(&self) -> Result<()> {
+        enslave(&self.worker, &self.port, BRIDGE)
+    }
+
+    /// Takes it off the bridge; its device stays, and whoever captures on it.
+    pub(super) fn unplug(&self) -> Result<()> {
+        release(&self.worker, &self.port)
+    }
+}
+
 impl Drop for Place {
-    /// Takes the pod off the network, as a network plugin does when the containers have ended. Its namespace may live longer: as
+    /// Removes the pod's device, as a network plugin does when the containers have ended. Its namespace may live longer: as
     /// long as anybody looks into it, and that would answer for the address that the next pod has.
     fn drop(&mut self) {
         if let Err(error) = remove_device(&self.worker, &self.port) {

