@@ -40,10 +40,10 @@ use story::{Story, write};
 pub struct Options {
     /// The scenario
     scenario: Which,
-    /// Only in this mode; s1 is always current, s2 always improved, the others are played in both
+    /// Only in this mode; s1 is always current; s2, fault and killed are improved; s3 and s4 are played in both
     #[arg(long)]
     mode: Option<Mode>,
-    /// How long the long requests take; 60 in s1 and s2, 20 in s3 and s4
+    /// How long the long requests take; 20 in s3 and s4, else 60; less with --short and --repeat
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=600))]
     seconds: Option<u64>,
     /// How many rounds of each play; with more than one, times are those of --short
