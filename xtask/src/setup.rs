@@ -4,10 +4,13 @@
 //! there. A part that cannot be had is an error that names it and the remedy.
 
 pub mod envoy;
+pub mod kubectl;
 pub mod linker;
 pub mod nightly;
+pub mod operator;
 pub mod packages;
 pub mod rust_src;
+mod wheel;
 
 use anyhow::{Result, bail};
 
@@ -24,10 +27,15 @@ pub enum Need {
     Demo,
     /// Boot other kernels.
     Vm,
+    /// Scrape daemons and judge alerts.
+    Alerts,
+    /// Render and judge what is applied to a cluster.
+    Deploy,
 }
 
 /// Everything there is.
-pub const ALL: [Need; 5] = [Need::Build, Need::Sandbox, Need::Runtime, Need::Demo, Need::Vm];
+pub const ALL: [Need; 7] =
+    [Need::Build, Need::Sandbox, Need::Runtime, Need::Demo, Need::Vm, Need::Alerts, Need::Deploy];
 
 /// Installs what `needs` ask for. All parts are tried before the errors are told, so that one run
 /// shows everything that is missing.
@@ -47,6 +55,10 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     }
     if needs.contains(&Need::Demo) {
         part(envoy::envoy().map(drop));
+    }
+    if needs.contains(&Need::Deploy) {
+        part(kubectl::kubectl().map(drop));
+        part(operator::types().map(drop));
     }
     if errors.is_empty() {
         return Ok(());

