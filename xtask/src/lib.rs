@@ -5,6 +5,7 @@ pub mod artifacts;
 pub mod bench;
 pub mod cargo;
 pub mod demo;
+pub mod deploy;
 pub mod lab;
 pub mod libtest;
 pub mod sandbox;

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     demo::{self, health},
+    deploy::{gateway, rules},
     lab, setup,
     stage::app,
     test, vm,
@@ -32,6 +33,10 @@ enum Xtask {
     /// Measure what gt costs
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Say whether a gateway's manifest, or values of Istio's chart, keep the runbook's rules
+    Gateway(gateway::Options),
+    /// Print the Prometheus rules, for a Prometheus without the operator
+    Rules,
     /// Run the kernel tests on another kernel, in a VM
     VmTest(vm::Options),
     /// The service behind the demo's gateway
@@ -49,6 +54,8 @@ fn main() -> ExitCode {
         Xtask::Lab(options) => lab::run(&options),
         Xtask::Test => return test::run(),
         Xtask::Bench(what) => bench::run(&what),
+        Xtask::Gateway(options) => gateway::run(&options),
+        Xtask::Rules => rules::print(),
         Xtask::VmTest(options) => vm::run(&options),
         Xtask::DemoApp(options) => app::run(&options),
         Xtask::DemoHealth(options) => health::run(&options),

@@ -7,6 +7,7 @@ mod drains;
 mod fake_envoy;
 mod http;
 mod limits;
+mod manifests;
 mod peers;
 mod real;
 mod real_envoy;
@@ -36,8 +37,15 @@ impl Case {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let cases =
-        [calls::cases(), commands::cases(), drains::cases(), limits::cases(), peers::cases(), real::cases()];
+    let cases = [
+        calls::cases(),
+        commands::cases(),
+        drains::cases(),
+        limits::cases(),
+        manifests::cases(),
+        peers::cases(),
+        real::cases(),
+    ];
     let trials = cases
         .into_iter()
         .flatten()

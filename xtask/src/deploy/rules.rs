@@ -1,0 +1,86 @@
+//! Prometheus rules: those of the PrometheusRules in `deploy/prometheus`, as a Prometheus without the operator reads them.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::manifests;
+
+/// A file of rules: all groups of the objects, in their order. JSON, which is YAML as well.
+#[must_use]
+pub fn file(objects: &[Value]) -> Value {
+    let groups: Vec<_> = manifests::of_kind(objects, "PrometheusRule")
+        .flat_map(|rule| rule["spec"]["groups"].as_array().into_iter().flatten().cloned())
+        .collect();
+    json!({ "groups": groups })
+}
+
+/// The rules as they stand in `deploy/prometheus`, with the settings of no overlay.
+pub fn base() -> Result<Value> {
+    let directory = manifests::directory().join("prometheus");
+    let component = manifests::read(&directory.join("kustomization.yaml"))?;
+    let listed = component.first().and_then(|component| component["resources"].as_array());
+    let mut objects = Vec::new();
+    for resource in listed.context("deploy/prometheus/kustomization.yaml lists no resources")? {
+        let name = resource.as_str().context("a resource of deploy/prometheus is no file name")?;
+        objects.extend(manifests::read(&directory.join(name))?);
+    }
+    Ok(file(&objects))
+}
+
+/// `cargo xtask rules`: prints them.
+pub fn print() -> Result<()> {
+    let text = format!("{:#}\n", base()?);
+    io::stdout().write_all(text.as_bytes()).context("cannot write to stdout")
+}
+
+/// The rules of a file that have a certain key: `alert` or `record`.
+pub fn rules<'a>(file: &'a Value, key: &'a str) -> impl Iterator<Item = &'a Value> {
+    let groups = file["groups"].as_array().into_iter().flatten();
+    groups
+        .flat_map(|group| group["rules"].as_array().into_iter().flatten())
+        .filter(move |rule| rule[key].is_string())
+}
+
+/// The names of metrics in an expression that begin with one of `prefixes`, such as `gt_`. Suffixes of histograms are
+/// taken off.
+#[must_use]
+pub fn metrics(expression: &str, prefixes: &[&str]) -> BTreeSet<String> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
+    expression
+        .split(|character| !is_part(character))
+        .filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
+        .map(|word| {
+            let bare = ["_bucket", "_count", "_sum"].iter().find_map(|suffix| word.strip_suffix(suffix));
+            bare.unwrap_or(word).to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exercises an expression with labels, a histogram and a recorded series so that each name is found once.
+    #[test]
+    fn names_in_expressions() {
+        let found = metrics(
+            r#"sum(rate(gt_poll_seconds_bucket{source="gt"}[5m])) / gt_pods > scalar(gt:x:y) and gt_poll_seconds_count"#,
+            &["gt_"],
+        );
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["gt_pods", "gt_poll_seconds"]);
+    }
+
+    /// Exercises the files of the repository so that no group is left out.
+    #[test]
+    fn all_groups() {
+        let file = base().unwrap();
+        let names: Vec<_> =
+            file["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["gt.settings", "gt.slo", "gt.drains", "gt.health"]);
+    }
+}
