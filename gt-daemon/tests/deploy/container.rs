@@ -1,0 +1,215 @@
+//! The daemon with the rights, the files and the settings that the DaemonSet gives it, and nothing else; then with each of
+//! them taken away. What a container runtime would do is done by unshare, chroot and setpriv.
+//!
+//! The pods come from the kubelet's directories, since there is no API here.
+
+use std::{
+    fs::{self, File},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use gt_daemon::kernel::capability;
+use nix::{sys::signal::Signal, unistd::geteuid};
+use serde_json::Value;
+use xtask::{
+    sandbox::{Process, eventually},
+    stage::client,
+};
+
+use crate::{Case, daemon_set, without, without_kubectl};
+
+pub fn cases() -> Vec<Case> {
+    let no_root = (!geteuid().is_root()).then(|| "not root: mounts and bpf() need it".to_owned());
+    let skip = no_root.or_else(|| without("setpriv")).or_else(without_kubectl);
+    vec![
+        Case::new("container::is_ready", skip.as_ref(), is_ready),
+        Case::new("container::capabilities", skip.as_ref(), capabilities),
+        Case::new("container::mounts", skip.as_ref(), mounts),
+    ]
+}
+
+/// Makes the root `$1` of the program `$2`, with the mounts that follow up to `--`, three words each: source, target, `ro` or
+/// `rw`. The last arguments become the program. The host's programs are there for setpriv. /sys is there as in every
+/// container, without the kernel's types, which a runtime may hide.
+const ENTER: &str = r#"
+set -eu
+root=$1; program=$2; shift 2
+mount --make-rprivate /
+mount -t tmpfs none "$root"
+mkdir -p "$root/proc" "$root/sys" "$root/usr"
+ln -s usr/bin usr/lib usr/lib64 "$root/"
+cp "$program" "$root/gt-daemon"
+mount --rbind /proc "$root/proc"
+mount -t sysfs -o ro none "$root/sys"
+mount -t tmpfs -o ro none "$root/sys/kernel/btf"
+mount --rbind -o ro /usr "$root/usr"
+while [ "$1" != -- ]; do
+    mkdir -p "$root/$2"
+    mount --rbind "$1" "$root/$2"
+    mount -o "remount,bind,$3" "$root/$2"
+    shift 3
+done
+shift
+mount -o remount,ro "$root"
+exec chroot "$root" "$@"
+"#;
+
+/// The daemon in its container.
+struct Contained {
+    process: Process,
+    address: SocketAddr,
+    stderr: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+/// Starts it as the DaemonSet says, without some capabilities (`SYS_ADMIN`) and some mounts (their targets).
+fn start(missing: &[&str]) -> anyhow::Result<Contained> {
+    let pod = daemon_set("base")?["spec"]["template"]["spec"].clone();
+    let container = &pod["containers"][0];
+    let directory = tempfile::tempdir()?;
+    let stderr = directory.path().join("stderr");
+    let root = directory.path().join("root");
+    fs::create_dir(&root)?;
+
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", ENTER, "sh"]).arg(&root).arg(env!("CARGO_BIN_EXE_gt-daemon"));
+    for mount in list(&container["volumeMounts"]) {
+        let target = text(&mount["mountPath"]);
+        if missing.contains(&target) {
+            continue;
+        }
+        let volume = list(&pod["volumes"]).find(|volume| volume["name"] == mount["name"]);
+        let host = &volume.context("a mount without a volume")?["hostPath"];
+        let source = if host["type"] == "Directory" {
+            PathBuf::from(text(&host["path"]))
+        } else {
+            // A directory that the kubelet would make.
+            let made = directory.path().join(text(&mount["name"]));
+            fs::create_dir(&made)?;
+            made
+        };
+        let mode = if mount["readOnly"] == true { "ro" } else { "rw" };
+        command.arg(source).arg(target).arg(mode);
+    }
+    let added = list(&container["securityContext"]["capabilities"]["add"]).map(text);
+    let kept = added.filter(|name| !missing.contains(name)).map(|name| format!(",+{}", name.to_lowercase()));
+    let bounding = format!("-all{}", kept.collect::<String>());
+    command.args([
+        "--",
+        "/usr/bin/setpriv",
+        "--no-new-privs",
+        "--inh-caps=-all",
+        "--bounding-set",
+        &bounding,
+    ]);
+    command.args(list(&container["command"]).chain(list(&container["args"])).map(text));
+
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    for variable in list(&container["env"]) {
+        command.env(text(&variable["name"]), variable["value"].as_str().unwrap_or("a-node"));
+    }
+    command.env("GT_LISTEN", address.to_string()).env("GT_PODS", "kubelet");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
+    let process = Process::start("gt-daemon in its container", &mut command)?;
+    Ok(Contained { process, address, stderr, _directory: directory })
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+impl Contained {
+    /// What it answers at `/readyz`, once it says something else than that it has not looked yet; or how it ended.
+    fn outcome(&mut self) -> anyhow::Result<Outcome> {
+        eventually("gt-daemon to be ready, or to say why not", Duration::from_secs(30), || {
+            if let Ok(Some(status)) = self.process.wait(Duration::ZERO) {
+                return Some(Outcome::Ended(status.code(), self.said()));
+            }
+            let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).ok()?;
+            let reply = client::request(stream, "GET", "/readyz", Duration::from_secs(5)).ok()?;
+            match reply.status {
+                200 => Some(Outcome::Ready),
+                _ if reply.body.contains("yet") => None,
+                _ => Some(Outcome::NotReady(format!("{}{}", reply.body, self.said()))),
+            }
+        })
+        .with_context(|| self.said())
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        let _gone_already = self.process.signal(Signal::SIGTERM);
+        let _ended = self.process.wait(Duration::from_secs(3));
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Ready,
+    /// It runs; what `/readyz` and the log say.
+    NotReady(String),
+    /// The exit code, and what it wrote.
+    Ended(Option<i32>, String),
+}
+
+impl Outcome {
+    /// How it fared in a word, and what it said.
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Self::Ready => ("ready", ""),
+            Self::NotReady(said) => ("not ready", said),
+            Self::Ended(Some(1), said) => ("ended", said),
+            Self::Ended(_, said) => ("ended by something else", said),
+        }
+    }
+}
+
+/// Without what is missing the daemon fares so, and says this.
+fn fares(missing: &[&str], expected: &str, words: &[&str]) -> anyhow::Result<()> {
+    let outcome = start(missing)?.outcome()?;
+    let (fared, said) = outcome.parts();
+    ensure!(fared == expected, "without {missing:?}: {fared}, not {expected}: {said}");
+    for word in words {
+        ensure!(said.contains(word), "without {missing:?}: no {word:?} in: {said}");
+    }
+    Ok(())
+}
+
+/// Exercises the whole, so that nothing that the daemon needs is missing in the DaemonSet.
+fn is_ready() -> anyhow::Result<()> {
+    fares(&[], "ready", &[])
+}
+
+/// Exercises each capability by its absence, so that none is granted for nothing, and the daemon says what it misses.
+fn capabilities() -> anyhow::Result<()> {
+    // CAP_SYS_ADMIN stands in for these two, so it has to go with them.
+    fares(&["BPF", "SYS_ADMIN"], "ended", &["CAP_BPF"])?;
+    fares(&["PERFMON", "SYS_ADMIN"], "ended", &["CAP_PERFMON"])?;
+    fares(&["SYS_ADMIN"], "not ready", &["CAP_SYS_ADMIN"])?;
+    fares(&["SYS_PTRACE"], "ended", &["CAP_SYS_PTRACE"])?;
+    fares(&["NET_ADMIN"], "not ready", &["CAP_NET_ADMIN"])?;
+    ensure!(capability::ALL.len() == 5, "a capability has come or gone: try its absence here");
+    Ok(())
+}
+
+/// Exercises each mount by its absence, so that none is there for nothing. That of `/var/log/containers` tells containers
+/// apart where the host has cgroup v2 alone, and is missed in no other way.
+fn mounts() -> anyhow::Result<()> {
+    fares(&["/host/sys/fs/cgroup"], "ended", &["/host/sys/fs/cgroup", "--cgroup-root"])?;
+    fares(&["/sys/kernel/btf"], "ended", &["/sys/kernel/btf/vmlinux"])?;
+    fares(&["/var/log/pods"], "ended", &["/var/log/pods"])?;
+    fares(&["/var/lib/gt"], "ended", &["/var/lib/gt/drains", "--record"])
+}
