@@ -4,6 +4,7 @@
 //! Owns: which plays there are, and what becomes of them. Refuses: to call a round good in which any two witnesses
 //! disagree.
 
+mod alerts;
 mod artifacts;
 mod clients;
 mod gateway;
@@ -184,13 +185,13 @@ fn fail(score: &mut Score, play: &Play, name: &str, why: &str) -> Result<()> {
 fn programs(options: &Options) -> Result<Programs> {
     let (daemon, hc) = match (&options.daemon, &options.hc) {
         (Some(daemon), Some(hc)) => {
-            setup::ensure(&[Need::Sandbox, Need::Demo])?;
+            setup::ensure(&[Need::Sandbox, Need::Demo, Need::Alerts])?;
             let resolve =
                 |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
             (resolve(daemon)?, resolve(hc)?)
         }
         _ => {
-            setup::ensure(&[Need::Build, Need::Sandbox, Need::Demo])?;
+            setup::ensure(&[Need::Build, Need::Sandbox, Need::Demo, Need::Alerts])?;
             let built = build::release(&["gt-daemon", "gt-hc"])?;
             (built.join("gt-daemon"), built.join("gt-hc"))
         }

@@ -16,6 +16,7 @@ pub mod interrupt;
 pub mod lb;
 pub mod network;
 pub mod pod;
+pub mod prometheus;
 pub mod resets;
 pub mod scrape;
 pub mod serve;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    Programs,
+    Programs, alerts,
     artifacts::{self, append},
     clients::{Answer, Asked},
     gateway::{ENDS, Gateway, Traces},
@@ -72,6 +72,7 @@ pub(super) fn play(
     }
     story.tell(&format!("{} pods are UP; gt-daemon on each worker watches its own", slots.len()));
 
+    alerts::sees(&scene.prometheus, &standing)?;
     let is_loaded = play.scenario == Which::S3;
     let load = is_loaded.then(|| Load::start(&scene.topology.client, scene.workdir())).transpose()?;
     let (mut client, mut gone) = (Client::default(), Vec::new());
@@ -89,7 +90,8 @@ pub(super) fn play(
     }
     append(&directory.join("curl.out"), &record::curl(&client, |_| true))?;
     story.tell("waiting for the last words of all witnesses, gt's verdict among them");
-    let ended = settle(scene, play, &watch, &client, &gone, &standing)?;
+    let mut ended = settle(scene, play, &watch, &client, &gone, &standing)?;
+    ended.disagreements.extend(alerts::disagreements(&scene.prometheus, play, &ended.record, directory)?);
     keep(scene, &ended.record, &gone, directory)?;
     watch.end()?;
     for gateway in standing {

@@ -15,14 +15,19 @@ use super::{
     topology::{FRONTEND, Slot, Topology, WORKERS},
     worker::Worker,
 };
-use crate::stage::{
-    lb::{self, Checked, LoadBalancer},
-    workdir::Workdir,
+use crate::{
+    deploy::rules,
+    stage::{
+        lb::{self, Checked, LoadBalancer},
+        prometheus::Prometheus,
+        workdir::Workdir,
+    },
 };
 
-/// Dropped in this order: the daemons, the load balancer, the namespaces, the files.
+/// Dropped in this order: the scraper, the daemons, the load balancer, the namespaces, the files.
 #[derive(Debug)]
 pub(super) struct Scene {
+    pub(super) prometheus: Prometheus,
     pub(super) workers: Vec<Worker>,
     pub(super) lb: LoadBalancer,
     pub(super) topology: Topology,
@@ -60,7 +65,12 @@ impl Scene {
             let servers = format!("*/worker{}-*", number + 1);
             workers.push(Worker::start(netns, node, lb.socket(), &servers, programs)?);
         }
-        Ok(Self { workers, lb, topology, workdir })
+        let targets: Vec<_> = (1..)
+            .map(|number| format!("worker{number}"))
+            .zip(workers.iter().map(|worker| worker.daemon.address()))
+            .collect();
+        let prometheus = Prometheus::start(&targets, &rules::base()?, workdir.path())?;
+        Ok(Self { prometheus, workers, lb, topology, workdir })
     }
 
     /// Where files may be put that go with it.

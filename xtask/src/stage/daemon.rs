@@ -84,6 +84,12 @@ impl Daemon {
         &self.stderr
     }
 
+    /// Where it answers.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Its process.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -138,7 +144,7 @@ impl Drop for Daemon {
 }
 
 /// An address nobody listens on just now.
-fn free_address() -> Result<SocketAddr> {
+pub(super) fn free_address() -> Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .context("no free port on 127.0.0.1")
