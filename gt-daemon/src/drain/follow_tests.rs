@@ -16,6 +16,8 @@ use crate::{
     pods::owners::Name,
 };
 
+#[path = "follow_tests/beginning.rs"]
+mod beginning;
 #[path = "follow_tests/order.rs"]
 mod order;
 
@@ -45,6 +47,7 @@ fn begun(drains: &Drains) -> Option<i64> {
 fn change(second: i64, from: HcState, to: HcState) -> Change {
     Change {
         at_us: second * SECOND,
+        found: false,
         not_before_us: None,
         from: States::only(from),
         to: States::only(to),
@@ -107,6 +110,7 @@ fn counts_that_begin_anew() {
 fn found_out() {
     let codes = |at_us, not_before_us, from, to| Change {
         at_us,
+        found: true,
         not_before_us,
         from,
         to,

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gt_common::connection::HcState;
+
 use super::{
     fact::{Fact, Hc, Source, Timed},
     facts::Facts,
@@ -12,7 +14,7 @@ use super::{
     verdict::begin,
     voice::{Voice, gap},
 };
-use crate::hc::{merge::Change, observation::Source as Mouth, states::States};
+use crate::hc::{merge::Change, states::States};
 
 /// How long after the end late words are waited for, microseconds: longer than the join waits.
 pub(super) const LATE: i64 = 6_000_000;
@@ -244,8 +246,10 @@ impl Pod {
             return None;
         }
         let record = self.record(now, rules);
+        // What a log tells of before gt came is no drain that gt saw.
+        let is_past = self.ended.is_some_and(|ended| ended < self.since);
         self.begin_anew(begun);
-        record
+        record.filter(|_| !is_past)
     }
 
     fn begin_anew(&mut self, begun: i64) {
@@ -286,6 +290,12 @@ impl Pod {
         if let Some(prediction) = rules.prediction {
             predict(&mut facts, begun, now, prediction);
         }
+        if self.envoy_voice.is_silent_around(begun) {
+            // What it told long before is not what was in flight then.
+            let is_old =
+                |timed: &Timed| timed.ts <= begun && matches!(timed.fact, Fact::EnvoyActiveCount { .. });
+            facts.retain(|timed| !is_old(timed));
+        }
         let View { namespace, pod, uid, .. } = &self.view;
         Record::of(namespace, pod, uid, facts, self.facts.left_out())
     }
@@ -312,13 +322,13 @@ impl Pod {
             }
             None => gaps.push(gap(now, Source::Pods, 0, "nothing in the kernel led to its sockets")),
         }
-        // Two codes do not tell since when.
-        let is_found = |change: &Change| {
-            change.source == Mouth::Codes && change.from == States::ANY && change.not_before_us.is_none()
-        };
-        if self.changes.iter().any(|change| change.at_us == begun && is_found(change)) {
-            gaps.push(gap(begun, Source::Hc, 0, "it told 503 already when it was first asked"));
-        }
+        gaps.extend(
+            self.changes
+                .iter()
+                .filter(|change| change.at_us == begun)
+                .find_map(unseen_turn)
+                .map(|why| gap(begun, Source::Hc, 0, why)),
+        );
         let until = self.users_until(begun, now);
         if self.view.has_hc && !self.has_closed() {
             gaps.extend(self.hc_voice.gaps(Source::Hc, begun, until, now));
@@ -340,5 +350,25 @@ impl Pod {
     fn has_closed(&self) -> bool {
         let is_closed = |timed: Timed| matches!(timed.fact, Fact::HcState { to: Some(Hc::Closed), .. });
         self.hc_facts().any(is_closed)
+    }
+}
+
+/// Why hc's first sign of a drain does not tell when the drain began: hc had left OPEN before, and what was cut since then is
+/// not in the drain. `None` when it came from OPEN, or may have.
+fn unseen_turn(change: &Change) -> Option<&'static str> {
+    let is_known = change.from != States::ANY;
+    if is_known && !change.from.meets(States::only(HcState::Open)) {
+        return Some("its turn from OPEN was not told");
+    }
+    // Before DRAINING there is only OPEN; anything later has something between.
+    match (is_known, change.found) {
+        (true, _) => None,
+        (false, true) if change.to.shown_up() == Some(false) => {
+            Some("it told 503 already when it was first asked")
+        }
+        (false, true) => Some("it was past OPEN already when it was first asked"),
+        (false, false) => {
+            (change.to != States::only(HcState::Draining)).then_some("its turn from OPEN was not told")
+        }
     }
 }

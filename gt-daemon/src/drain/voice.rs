@@ -31,6 +31,15 @@ impl Voice {
         }
     }
 
+    /// Whether it answered neither shortly before an instant nor shortly after.
+    pub(super) fn is_silent_around(&self, at: i64) -> bool {
+        let covers = |(begun, ended): &(i64, i64)| {
+            (begun.saturating_add(SILENCE)..ended.saturating_sub(SILENCE)).contains(&at)
+        };
+        self.answered.is_none_or(|answered| at.saturating_sub(answered) > SILENCE)
+            || self.silences.iter().any(covers)
+    }
+
     /// What it has not seen between two instants, as of now.
     pub(super) fn gaps(&self, source: Source, from: i64, until: i64, now: i64) -> Vec<Timed> {
         let Some(answered) = self.answered else {
@@ -58,6 +67,18 @@ mod tests {
     use super::*;
 
     const SECOND: i64 = 1_000_000;
+
+    /// Exercises instants around a silence, so that only what is long after an answer and long before the next is silent.
+    #[test]
+    fn silent_around() {
+        let mut voice = Voice::default();
+        assert!(voice.is_silent_around(0), "it never answered");
+        for second in [1, 2, 20] {
+            voice.answers(second * SECOND, 0);
+        }
+        let silent: Vec<_> = (0..=30).filter(|second| voice.is_silent_around(second * SECOND)).collect();
+        assert_eq!(silent, (7..15).chain(26..=30).collect::<Vec<_>>());
+    }
 
     fn lengths(voice: &Voice, from: i64, until: i64, now: i64) -> Vec<i64> {
         let gaps = voice.gaps(Source::Hc, from * SECOND, until * SECOND, now * SECOND);

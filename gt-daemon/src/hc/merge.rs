@@ -18,6 +18,8 @@ const SAME: i64 = 2_000_000;
 pub struct Change {
     /// UTC, microseconds since 1970.
     pub at_us: i64,
+    /// Whether it was only found out at this instant, and may have happened before; else somebody named the instant.
+    pub found: bool,
     /// For a change that was only found out: it did not happen before this, where that is known.
     pub not_before_us: Option<i64>,
     /// Just before. Where it is not what the change before led to, a transition between was not told.
@@ -108,6 +110,7 @@ fn walk(points: &[Point], holds: &[Hold]) -> Vec<Change> {
         if let Some(point) = points_left.next_if(|point| next_hold.is_none_or(|hold| point.at_us <= hold)) {
             changes.push(Change {
                 at_us: point.at_us,
+                found: false,
                 not_before_us: None,
                 from: point.from.unwrap_or(current),
                 to: point.to,
@@ -123,6 +126,7 @@ fn walk(points: &[Point], holds: &[Hold]) -> Vec<Change> {
         if (narrows || !current.meets(hold.states)) && !is_explained(points, hold) {
             changes.push(Change {
                 at_us: hold.at_us,
+                found: true,
                 not_before_us: last_seen,
                 from: current,
                 to: hold.states,
