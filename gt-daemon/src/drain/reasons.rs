@@ -49,10 +49,12 @@ fn protected(picture: &Picture<'_>, counts: &Counts) -> String {
     let ends = some(counts.ends, "connection ended", "connections ended");
     let mut text = format!("nothing was cut: {ends}, none of them with a request in flight");
     if let Some(zero) = picture.active_zero {
-        text.push_str(&format!(
-            "; the last request ended {} after the drain began",
-            seconds(zero - picture.begun)
-        ));
+        if zero > picture.begun {
+            let after = seconds(zero - picture.begun);
+            text.push_str(&format!("; the last request ended {after} after the drain began"));
+        } else {
+            text.push_str("; no request was seen in flight from the drain's beginning on");
+        }
         match picture.turned {
             Some(turned) if turned >= zero => {
                 text.push_str(&format!(", {} before the LB was told 503", seconds(turned - zero)));
@@ -120,9 +122,9 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
     })
 }
 
-/// Requests in flight at an instant, as told last.
+/// Requests of clients in flight at an instant, as told last.
 fn held(picture: &Picture<'_>, at: i64) -> Option<u64> {
-    picture.active.iter().rev().find(|(ts, _)| *ts <= at)?.1
+    picture.clients.iter().rev().find(|(ts, _)| *ts <= at)?.1
 }
 
 fn what(source: Source) -> &'static str {

@@ -81,8 +81,10 @@ pub(super) struct Picture<'a> {
     /// In order of time; of a connection that was judged again, the last word.
     pub(super) ends: Vec<Blamed<'a>>,
     pub(super) gaps: Vec<(i64, Source, i64, &'a str)>,
-    /// Requests in flight, in order of time; `None` while not known.
+    /// Requests in flight, in order of time, those from clients and those to services together; `None` while not known.
     pub(super) active: Vec<(i64, Option<u64>)>,
+    /// Those from clients alone: one that waits for a service is in the sum above twice.
+    pub(super) clients: Vec<(i64, Option<u64>)>,
     /// What the LB did.
     pub(super) lb: TurnedAway<'a>,
 }
@@ -104,6 +106,7 @@ impl<'a> Picture<'a> {
             gaps: Vec::new(),
             active: Vec::new(),
             lb: TurnedAway::of(facts, begun),
+            clients: Vec::new(),
         };
         let lb = Lb::of(facts);
         let mut ends: BTreeMap<u64, (i64, &End)> = BTreeMap::new();
@@ -118,6 +121,7 @@ impl<'a> Picture<'a> {
                 Fact::EnvoyActiveCount { downstream, upstream } => {
                     let both = downstream.zip(*upstream).map(|(down, up)| down.saturating_add(up));
                     picture.active.push((*ts, both));
+                    picture.clients.push((*ts, *downstream));
                 }
                 Fact::TcpTeardown(end) if *ts >= begun => match end.connection {
                     Some(connection) => {

@@ -88,6 +88,31 @@ fn protected() {
     );
 }
 
+/// Exercises a drain that began with nothing in flight: then no last request has ended.
+#[test]
+fn nothing_in_flight() {
+    let mut facts = good();
+    facts.retain(|timed| !matches!(timed.fact, Fact::EnvoyActiveCount { .. }));
+    facts.insert(1, active(0, 0));
+    let reason = verdict(&facts).unwrap().reasons.swap_remove(0);
+    let told =
+        "; no request was seen in flight from the drain's beginning on, 10.0 s before the LB was told 503";
+    assert!(reason.ends_with(told), "{reason}");
+}
+
+/// Exercises a cut with one request in flight, which Envoy counts from the client and to the service: it is told as one.
+#[test]
+fn one_request_is_not_two() {
+    let reasons = |count| {
+        let facts = with(&[active(10, count), end(12, 3, Some("l7"), "lb_flush", true)]);
+        verdict(&facts).unwrap().reasons
+    };
+    for count in [1, 3] {
+        let told = format!("the first 2.0 s after it was told 503 with {count} in flight");
+        assert!(reasons(count)[0].ends_with(&told), "{:?}", reasons(count));
+    }
+}
+
 /// Exercises cuts by cause, so that each breaks the drain and is told in words; a client's own does not.
 #[test]
 fn broken() {
