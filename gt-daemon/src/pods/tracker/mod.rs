@@ -243,6 +243,7 @@ impl Tracker {
         let located = self.locate(&mut watched, pod, dirs, now).map(|sockets| {
             fresh.extend(sockets.map(|sockets| (pod.uid.clone(), sockets)));
         });
+        watched.tell_unfound(pod, now);
         if *watched.pod != *pod {
             watched.pod = Arc::new(pod.clone());
         }

@@ -26,6 +26,9 @@ const CHANGING: Duration = Duration::from_secs(2);
 /// For how long a new pod's processes may be on their way into its namespace.
 const UNSETTLED: Duration = Duration::from_secs(30);
 
+/// After this time a place that a pods file names, and that leads nowhere, is told: until then it may be on its way.
+const UNFOUND: Duration = Duration::from_secs(15);
+
 /// A cgroup id set in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnedCgroup {
@@ -120,6 +123,18 @@ impl Watched {
         }
     }
 
+    /// Tells once of a pod whose source names its place (a pods file) when nothing in the kernel leads there: such a path may
+    /// be mistyped, and gt would wait for it for ever.
+    pub(super) fn tell_unfound(&mut self, pod: &Pod, now: Instant) {
+        let is_late = now.duration_since(self.since) >= UNFOUND;
+        if !is_late || self.is_attributed() || self.host_network || self.fault.is_some() {
+            return;
+        }
+        if let Some(cause) = unfound(pod) {
+            self.tell_fault(pod, "no series yet", cause);
+        }
+    }
+
     /// Whether anything in the kernel leads to this pod; until then its counts are unknown, not zero.
     pub(super) fn is_attributed(&self) -> bool {
         self.had_netns || !self.cgroups.is_empty()
@@ -156,6 +171,18 @@ impl Watched {
         std::iter::once(owner("", self.slot))
             .chain(self.containers.iter().map(move |(name, slot)| owner(name, *slot)))
     }
+}
+
+/// What to look at when the place that the source names leads nowhere; `None` where it names none.
+fn unfound(pod: &Pod) -> Option<String> {
+    if let Some(netns) = &pod.netns {
+        return Some(format!("the network namespace {} is not there; check the path", netns.display()));
+    }
+    let cgroup = pod.cgroup.as_ref()?.display();
+    Some(format!(
+        "the cgroup {cgroup} is not there, or no process in it has a network namespace of its own; check the path, and \
+         that the processes run"
+    ))
 }
 
 /// Slots nobody has.
@@ -200,6 +227,31 @@ mod tests {
         watched.gone = Some(Instant::now());
         let last = watched.followed();
         assert!(last.gone && last.netns.is_none() && held.upgrade().is_none());
+    }
+
+    /// Exercises pods whose place leads nowhere, so that each is told of once, in words, and none before its time or
+    /// without a place that somebody gave.
+    #[test]
+    fn unfound_places() {
+        let began = Instant::now();
+        let by = |netns: Option<&str>, cgroup: Option<&str>| Pod {
+            netns: netns.map(Into::into),
+            cgroup: cgroup.map(Into::into),
+            ..Pod::default()
+        };
+        for (pod, told) in [
+            (by(Some("/run/netns/x"), None), Some("the network namespace /run/netns/x is not there")),
+            (by(None, Some("a/b")), Some("the cgroup a/b is not there")),
+            (by(None, None), None),
+        ] {
+            let mut watched = Watched::new(pod.clone(), 1, began);
+            watched.tell_unfound(&pod, began + UNFOUND - Duration::from_secs(1));
+            assert_eq!(watched.fault, None);
+            watched.tell_unfound(&pod, began + UNFOUND);
+            let fault = watched.fault.as_deref();
+            assert!(fault.is_some() == told.is_some(), "{fault:?}");
+            assert!(told.is_none_or(|told| fault.is_some_and(|fault| fault.starts_with(told))), "{fault:?}");
+        }
     }
 
     /// Exercises the times at which a pod's processes are looked at, so that a settled pod costs little and none is
