@@ -44,11 +44,15 @@ pub(super) fn tell(judged: &Judged, hz: u32) {
         );
     };
     let evidence = proof.word();
+    let what = match proof {
+        Proof::Possible => "possible cut: a connection ended, perhaps with a request in flight",
+        Proof::L7 | Proof::Socket => "cut: a connection ended with a request in flight",
+    };
     let active = last_told.map(|(active, _)| active);
     let active_age_ms = last_told.map(|(_, age_ns)| age_ns / 1_000_000);
     info!(
         pod, namespace, container, how, evidence, cause, hc, rst, ?phase, ?protocol, %local, %remote, read_ms, sent_ms,
         unread, unsent, unacked, received, sent, active, active_age_ms,
-        "cut: a connection ended with a request in flight"
+        "{what}"
     );
 }
