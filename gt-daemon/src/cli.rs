@@ -44,7 +44,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct RunOptions {
     /// Address for /metrics, /healthz and /readyz.
-    #[arg(long, default_value = "0.0.0.0:9464", env = "GT_LISTEN")]
+    #[arg(long, default_value = "0.0.0.0:9464", value_parser = address, env = "GT_LISTEN")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub kernel: KernelOptions,
@@ -241,6 +241,15 @@ fn number(text: &str) -> Result<usize, String> {
     kept.ok_or_else(|| format!("{text:?} is no number from 1 to 100000"))
 }
 
+/// An address with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is no address with a port: write it as 0.0.0.0:9464 or [::]:9464; names such as localhost are not looked up"
+        )
+    })
+}
+
 /// A number of seconds, or a number with one of the units s, m, h.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration: write seconds, or a number with s, m or h, such as 10m");
@@ -267,6 +276,16 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Exercises addresses with something missing, so that the refusal shows how to write one.
+    #[test]
+    fn addresses() {
+        assert_eq!(address("127.0.0.1:9464").map(|address| address.port()), Ok(9464));
+        assert!(address("[::]:9464").is_ok());
+        for wrong in ["9464", ":9464", "localhost:9464", "127.0.0.1", "::9464"] {
+            assert!(address(wrong).is_err_and(|told| told.contains("write it as")), "{wrong}");
+        }
     }
 
     /// Exercises namespaces given in one word, in several, and by an empty variable.

@@ -21,7 +21,7 @@ pub struct StateAnswer {
 pub enum AnswerError {
     #[error("hc's /state is not the JSON gt knows ({0})")]
     Json(String),
-    #[error("hc's /state tells a state gt does not know, {0:?}; an alias explains it: NAME=STATE")]
+    #[error("hc's /state tells a state gt does not know, {0:?}; --hc-alias {0}=STATE says which one it is")]
     State(String),
 }
 

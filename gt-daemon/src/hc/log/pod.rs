@@ -40,7 +40,9 @@ const DIRECTORY_EVERY: u8 = 5;
 /// Why a log could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("hc's log directory {0} is not there; in a container mount the host's /var/log/pods")]
+    #[error(
+        "hc's log directory {0} is not there; in a container mount the host's /var/log/pods, in a pods file see its `logs`"
+    )]
     Missing(PathBuf),
     #[error(
         "cannot read hc's log {path}: {cause}; gt must run as root and see the files the runtime's links lead to"
