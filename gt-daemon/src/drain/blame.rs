@@ -9,18 +9,18 @@ use crate::lb::history::{Held, History};
 
 /// An end, and who is to blame as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blamed<'a> {
-    pub(super) ts: i64,
-    pub(super) end: &'a End,
+pub(crate) struct Blamed<'a> {
+    pub(crate) ts: i64,
+    pub(crate) end: &'a End,
     /// In the words of the metrics.
-    pub(super) cause: &'a str,
+    pub(crate) cause: &'a str,
     /// Whether it is the client's by that word, and the LB may have been DOWN.
-    pub(super) in_doubt: bool,
+    pub(crate) in_doubt: bool,
 }
 
 impl Blamed<'_> {
     /// Whether the client ended it, and the LB had nothing to do with it.
-    pub(super) fn is_clients(self) -> bool {
+    pub(crate) fn is_clients(self) -> bool {
         self.cause == "client_abort" && !self.in_doubt
     }
 }

@@ -18,28 +18,45 @@ pub struct Intervals {
     pub lb_down_to_first_rst: Option<f64>,
 }
 
+/// The instants between which they lie, UTC microseconds; `None` for one that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instants {
+    /// The drain began.
+    pub begun: Option<i64>,
+    /// The last instant from which on nothing was in flight.
+    pub active_zero: Option<i64>,
+    /// The LB was first seen to take the pod for down.
+    pub lb_down: Option<i64>,
+    /// The first RST of a connection of a user.
+    pub first_rst: Option<i64>,
+}
+
 /// By facts in order. What was predicted of the LB is no interval's end.
 #[must_use]
+pub fn instants(facts: &[Timed]) -> Instants {
+    let Some(picture) = Picture::of(facts) else { return Instants::default() };
+    let first = |is_it: fn(&Fact) -> bool| {
+        facts.iter().find(|timed| is_it(&timed.fact) && timed.ts >= picture.begun).map(|timed| timed.ts)
+    };
+    Instants {
+        begun: Some(picture.begun),
+        active_zero: picture.active_zero,
+        lb_down: first(|fact| matches!(fact, Fact::HaproxyBackendDown { predicted: false, .. })),
+        first_rst: first(|fact| matches!(fact, Fact::TcpRst { .. })),
+    }
+}
+
+/// By facts in order.
+#[must_use]
 pub fn intervals(facts: &[Timed]) -> Intervals {
-    let Some(picture) = Picture::of(facts) else { return Intervals::default() };
-    let lb_down = facts
-        .iter()
-        .find(|timed| {
-            matches!(timed.fact, Fact::HaproxyBackendDown { predicted: false, .. })
-                && timed.ts >= picture.begun
-        })
-        .map(|timed| timed.ts);
-    let first_rst = facts
-        .iter()
-        .find(|timed| matches!(timed.fact, Fact::TcpRst { .. }) && timed.ts >= picture.begun)
-        .map(|timed| timed.ts);
+    let Instants { begun, active_zero, lb_down, first_rst } = instants(facts);
     let between = |from: Option<i64>, to: Option<i64>| {
         #[expect(clippy::cast_precision_loss, reason = "microseconds of a drain are exact in a double")]
         to.zip(from).map(|(to, from)| to.saturating_sub(from) as f64 / 1e6)
     };
     Intervals {
-        drain_to_active_zero: between(Some(picture.begun), picture.active_zero),
-        active_zero_to_lb_down: between(picture.active_zero, lb_down),
+        drain_to_active_zero: between(begun, active_zero),
+        active_zero_to_lb_down: between(active_zero, lb_down),
         lb_down_to_first_rst: between(lb_down, first_rst),
     }
 }

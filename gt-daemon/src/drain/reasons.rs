@@ -93,7 +93,7 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
     let is_one = |blamed: &&Blamed<'_>| blamed.end.is_cut() && blamed.cause == cause;
     let cuts: Vec<_> = picture.ends.iter().filter(is_one).collect();
     let first = cuts.first()?.ts;
-    let count: u64 = cuts.iter().map(|blamed| blamed.end.count).sum();
+    let count = cuts.iter().fold(0_u64, |sum, blamed| sum.saturating_add(blamed.end.count));
     let requests = some(count, "request", "requests");
     let after = seconds(first - picture.begun);
     Some(match cause {
@@ -107,7 +107,7 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
             format!("the load balancer cut {requests}{told}")
         }
         "killed" => {
-            let deadline = picture.deadline.filter(|deadline| (first - deadline).abs() < 3_000_000);
+            let deadline = picture.deadline.filter(|deadline| first.abs_diff(*deadline) < 3_000_000);
             match deadline {
                 Some(_) => format!("the grace period ended with {count} in flight: the proxy was killed"),
                 None => format!(

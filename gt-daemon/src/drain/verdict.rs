@@ -67,31 +67,31 @@ pub struct Counts {
 
 /// The facts of a drain from its beginning on, picked out once.
 #[derive(Debug)]
-pub(super) struct Picture<'a> {
-    pub(super) begun: i64,
+pub(crate) struct Picture<'a> {
+    pub(crate) begun: i64,
     /// Whether hc or a deletion told of the end; else the pod was just gone, and what was before is not the drain's.
-    pub(super) announced: bool,
-    pub(super) ended: Option<i64>,
+    pub(crate) announced: bool,
+    pub(crate) ended: Option<i64>,
     /// When the LB was first told 503.
-    pub(super) turned: Option<i64>,
+    pub(crate) turned: Option<i64>,
     /// When the grace period ends.
-    pub(super) deadline: Option<i64>,
+    pub(crate) deadline: Option<i64>,
     /// The last instant from which on nothing was in flight, if it came to that.
-    pub(super) active_zero: Option<i64>,
+    pub(crate) active_zero: Option<i64>,
     /// In order of time; of a connection that was judged again, the last word.
-    pub(super) ends: Vec<Blamed<'a>>,
-    pub(super) gaps: Vec<(i64, Source, i64, &'a str)>,
+    pub(crate) ends: Vec<Blamed<'a>>,
+    pub(crate) gaps: Vec<(i64, Source, i64, &'a str)>,
     /// Requests in flight, in order of time, those from clients and those to services together; `None` while not known.
-    pub(super) active: Vec<(i64, Option<u64>)>,
+    pub(crate) active: Vec<(i64, Option<u64>)>,
     /// Those from clients alone: one that waits for a service is in the sum above twice.
-    pub(super) clients: Vec<(i64, Option<u64>)>,
+    pub(crate) clients: Vec<(i64, Option<u64>)>,
     /// What the LB did.
     pub(super) lb: TurnedAway<'a>,
 }
 
 impl<'a> Picture<'a> {
     /// `None` when no fact says that a drain began.
-    pub(super) fn of(facts: &'a [Timed]) -> Option<Self> {
+    pub(crate) fn of(facts: &'a [Timed]) -> Option<Self> {
         let begun = begin(facts)?;
         let mut picture = Self {
             begun,
@@ -177,15 +177,17 @@ pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
     let mut counts = Counts { gaps: picture.gaps.len() as u64, ..Counts::default() };
     for blamed in &picture.ends {
         let Blamed { end, cause, in_doubt, .. } = *blamed;
-        counts.ends += end.count;
+        // A file may claim any number.
+        let add = |sum: &mut u64| *sum = sum.saturating_add(end.count);
+        add(&mut counts.ends);
         match (end.is_cut(), blamed.is_clients()) {
-            (true, true) => counts.client_aborts += end.count,
-            (true, false) if in_doubt => counts.in_doubt += end.count,
+            (true, true) => add(&mut counts.client_aborts),
+            (true, false) if in_doubt => add(&mut counts.in_doubt),
             (true, false) => {
-                counts.cuts += end.count;
-                *counts.by_cause.entry(cause.to_owned()).or_default() += end.count;
+                add(&mut counts.cuts);
+                add(counts.by_cause.entry(cause.to_owned()).or_default());
             }
-            (false, false) if end.may_be_cut() => counts.uncertain += end.count,
+            (false, false) if end.may_be_cut() => add(&mut counts.uncertain),
             (false, _) => {}
         }
     }
