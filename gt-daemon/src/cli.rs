@@ -39,6 +39,8 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// Say what this machine's kernel can show, and whether `run` could work.
     Doctor(DoctorOptions),
+    /// Write the page of a drain: both clocks on one time axis, the verdict and all facts, in one file.
+    Report(ReportOptions),
 }
 
 #[derive(Debug, Args)]
@@ -199,6 +201,16 @@ pub struct DoctorOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// A directory that `run --record` has made for a drain, or a timeline.jsonl.
+    #[arg(value_name = "DRAIN")]
+    pub drain: PathBuf,
+    /// Where the page goes; - is stdout.
+    #[arg(long, short, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub struct LoggingOptions {
     /// Form of the log on stderr.
     #[arg(long, default_value = "text", env = "GT_LOG_FORMAT")]
@@ -295,7 +307,7 @@ mod tests {
             let all = ["gt-daemon", "run"].iter().chain(arguments);
             match Cli::try_parse_from(all).unwrap().command {
                 Command::Run(options) => Vec::from_iter(options.pods.order().selection.namespaces),
-                Command::Doctor(_) => vec![],
+                _ => vec![],
             }
         };
         assert_eq!(named(&["--namespace", "edge, lb", "--namespace", "app"]), ["app", "edge", "lb"]);
@@ -313,7 +325,7 @@ mod tests {
             let all = ["gt-daemon", "run"].iter().chain(arguments);
             match Cli::try_parse_from(all).unwrap().command {
                 Command::Run(options) => options.readers.settings().signs,
-                Command::Doctor(_) => observe::Signs::default(),
+                _ => observe::Signs::default(),
             }
         };
         let usual = signs(&[]);

@@ -1,6 +1,7 @@
 //! The drain observer's daemon and console.
 //!
-//! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`], [`lb`]) depend inward, views ([`metrics`], [`http`], [`doctor`])
+//! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`], [`lb`]) depend inward, views ([`metrics`], [`http`],
+//! [`report`], [`doctor`])
 //! outward; sources never import each other's insides. [`observe`] brings sources to the join ([`correlate`]).
 //! docs/architecture.md has the picture.
 
@@ -23,4 +24,5 @@ pub mod observe;
 pub mod pods;
 pub mod poll;
 pub mod probes;
+pub mod report;
 pub mod run;

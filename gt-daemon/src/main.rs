@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gt_daemon::{
     cli::{Cli, Command},
-    doctor, logging, run,
+    doctor, logging,
+    report::command::report,
+    run,
 };
 
 fn main() -> ExitCode {
@@ -13,6 +15,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(options) => logging::start(&options.logging).and_then(|()| run::run(*options)),
         Command::Doctor(options) => doctor::doctor(&options),
+        Command::Report(options) => report(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -87,7 +87,7 @@ mod tests {
         let all = ["gt-daemon", "run"].iter().chain(arguments);
         match Cli::try_parse_from(all).ok()?.command {
             Command::Run(options) => Some(options.lb.settings(Some("worker-1"))),
-            Command::Doctor(_) => None,
+            _ => None,
         }
     }
 

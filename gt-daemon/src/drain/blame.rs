@@ -19,6 +19,11 @@ pub(crate) struct Blamed<'a> {
 }
 
 impl Blamed<'_> {
+    /// Whether a request was cut for certain, and the verdict takes it for one.
+    pub(crate) fn breaks(self) -> bool {
+        self.end.is_cut() && !self.is_clients() && !self.in_doubt
+    }
+
     /// Whether the client ended it, and the LB had nothing to do with it.
     pub(crate) fn is_clients(self) -> bool {
         self.cause == "client_abort" && !self.in_doubt

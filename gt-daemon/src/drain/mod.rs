@@ -8,7 +8,7 @@
 //! Owns: when a drain begins and ends, and what it takes to call it protected. Refuses: to call one so when anything that
 //! could show a cut was not seen.
 
-mod blame;
+pub(crate) mod blame;
 mod end;
 pub mod fact;
 mod facts;
