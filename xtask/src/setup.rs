@@ -25,6 +25,8 @@ pub enum Need {
     Runtime,
     /// Run the real load balancer and gateway.
     Demo,
+    /// Look at pages as a person does.
+    Browser,
     /// Boot other kernels.
     Vm,
     /// Scrape daemons and judge alerts.
@@ -34,8 +36,16 @@ pub enum Need {
 }
 
 /// Everything there is.
-pub const ALL: [Need; 7] =
-    [Need::Build, Need::Sandbox, Need::Runtime, Need::Demo, Need::Vm, Need::Alerts, Need::Deploy];
+pub const ALL: [Need; 8] = [
+    Need::Build,
+    Need::Sandbox,
+    Need::Runtime,
+    Need::Demo,
+    Need::Vm,
+    Need::Alerts,
+    Need::Deploy,
+    Need::Browser,
+];
 
 /// Installs what `needs` ask for. All parts are tried before the errors are told, so that one run
 /// shows everything that is missing.

