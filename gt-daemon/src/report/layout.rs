@@ -20,7 +20,7 @@ use super::{
 use crate::drain::{fact::Timed, record::Record};
 
 /// How wide a picture for a desk and for paper is, in units of its view box, and how wide one for a phone.
-pub const WIDE: f64 = 1_000.0;
+pub const WIDE: f64 = 880.0;
 pub const NARROW: f64 = 420.0;
 
 /// Servers of load balancers that have a row each; the table has the words of all.
@@ -78,7 +78,7 @@ pub fn layout(record: &Record, window: Window, width: f64) -> Scene {
     let mut canvas = Canvas::new(width, window.from, window.to);
     // What a calendar has of it.
     let span = (canvas.scale.from, canvas.scale.to);
-    let ticks = if width > 800.0 { 10 } else { 4 };
+    let ticks = if width > 800.0 { 9 } else { 4 };
 
     axis(&mut canvas, ticks);
     let guides = instants::row(&mut canvas, facts);
@@ -173,11 +173,17 @@ fn distances(canvas: &mut Canvas, zero: i64, ticks: u16) {
 fn ticked(canvas: &mut Canvas, ticks: Vec<(f64, String)>) {
     let (left, right, y) = (canvas.scale.left, canvas.scale.right, canvas.y);
     canvas.line((left, y + 0.5), (right, y + 0.5), "axis");
+    // Where the last label ends: the one at the right edge stands to the left of its tick, if there is room.
+    let mut until = f64::MIN;
     for (x, label) in ticks {
         canvas.line((x, y), (x, y + 5.0), "axis");
-        let is_last = x + canvas::extent(&label) + 2.0 > canvas.width;
-        let anchor = if is_last { Anchor::End } else { Anchor::Start };
-        canvas.text(x, y + 4.0, anchor, "tick", &label);
+        let width = canvas::extent(&label) + 2.0;
+        let is_last = x + width > canvas.width;
+        let (anchor, from) = if is_last { (Anchor::End, x - width) } else { (Anchor::Start, x) };
+        if from >= until {
+            canvas.text(x, y + 4.0, anchor, "tick", &label);
+            until = from + width;
+        }
     }
     canvas.y += LINE + 5.0;
 }

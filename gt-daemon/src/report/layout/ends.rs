@@ -45,7 +45,10 @@ pub fn rows(canvas: &mut Canvas, facts: &[Timed]) {
             continue;
         }
         let sum = kind.events.iter().fold(0_u64, |sum, event| sum.saturating_add(event.count));
-        canvas.heading(&format!("{}: {sum}", kind.title), "row");
+        let shown = kind.events.iter().filter(|event| canvas.scale.has(event.at));
+        let here = shown.fold(0_u64, |sum, event| sum.saturating_add(event.count));
+        let here = if here == sum { String::new() } else { format!(", {here} of them in this picture") };
+        canvas.heading(&format!("{}: {sum}{here}", kind.title), "row");
         row(canvas, &kind, facts);
     }
 }
