@@ -1,8 +1,9 @@
-//! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong.
+//! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong. Commands that end with a
+//! verdict have its code instead, 0, 2 or 3, and 1 for a wrong command line.
 
 mod lb;
 
-use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
@@ -23,6 +24,7 @@ use crate::{
         selection::Selection,
         source::Choice,
     },
+    timeline,
 };
 
 /// Tells whether a rolling update cut anybody's request.
@@ -41,6 +43,21 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Write the page of a drain: both clocks on one time axis, the verdict and all facts, in one file.
     Report(ReportOptions),
+    /// Say whether a drain cut requests, by gt's records or by the artifacts of a run: logs, statistics, captures.
+    ///
+    /// Exit codes: 0 protected, 1 the environment or the command line is wrong, 2 broken, 3 inconclusive.
+    Timeline(timeline::Options),
+}
+
+/// The exit code of a command line that is wrong, by its words: 2, or 1 where 2 is a verdict.
+#[must_use]
+pub fn refused(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> u8 {
+    let has_verdict = words.into_iter().nth(1).is_some_and(|word| word == "timeline");
+    match error.exit_code() {
+        0 => 0,
+        _ if has_verdict => 1,
+        _ => 2,
+    }
 }
 
 #[derive(Debug, Args)]
@@ -298,6 +315,19 @@ mod tests {
         for wrong in ["9464", ":9464", "localhost:9464", "127.0.0.1", "::9464"] {
             assert!(address(wrong).is_err_and(|told| told.contains("write it as")), "{wrong}");
         }
+    }
+
+    /// Exercises wrong command lines, so that none of them ends with a verdict's code.
+    #[test]
+    fn wrong_command_lines() {
+        let code = |words: &[&str]| {
+            let error = Cli::try_parse_from(words).unwrap_err();
+            refused(&error, words.iter().map(OsString::from))
+        };
+        assert_eq!(code(&["gt-daemon", "timeline"]), 1);
+        assert_eq!(code(&["gt-daemon", "timeline", "x", "--offset", "lb=1"]), 1);
+        assert_eq!(code(&["gt-daemon", "timeline", "--help"]), 0);
+        assert_eq!(code(&["gt-daemon", "run", "--nonsense"]), 2);
     }
 
     /// Exercises namespaces given in one word, in several, and by an empty variable.

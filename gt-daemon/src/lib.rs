@@ -26,3 +26,4 @@ pub mod poll;
 pub mod probes;
 pub mod report;
 pub mod run;
+pub mod timeline;

@@ -4,18 +4,26 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use gt_daemon::{
-    cli::{Cli, Command},
+    cli::{self, Cli, Command},
     doctor, logging,
     report::command::report,
-    run,
+    run, timeline,
 };
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // On stderr, or for --help on stdout; a closed pipe is nothing to tell of.
+            let _printed = error.print();
+            return ExitCode::from(cli::refused(&error, std::env::args_os()));
+        }
+    };
     let outcome = match cli.command {
         Command::Run(options) => logging::start(&options.logging).and_then(|()| run::run(*options)),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Report(options) => report(&options),
+        Command::Timeline(options) => timeline::timeline(&options),
     };
     match outcome {
         Ok(code) => code,

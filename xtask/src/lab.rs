@@ -14,6 +14,7 @@ mod load;
 mod parity;
 mod plan;
 mod record;
+mod replay;
 mod round;
 mod sampler;
 mod scene;
@@ -147,13 +148,14 @@ fn rounds(play: &Play, programs: &Programs, directory: &Path, score: &mut Score)
         let played = round::play(&mut scene, play, programs, &directory, &story);
         drop(story);
         interrupt::check()?;
-        let ended = match played {
+        let mut ended = match played {
             Ok(ended) => ended,
             Err(error) => {
                 scene.keep_words(&directory)?;
                 return fail(score, play, &name(round), &format!("{:#}", scene.explain(error)));
             }
         };
+        ended.disagreements.extend(replay::disagreements(&programs.daemon, &directory, &ended.record)?);
         let mut text = table::table(&ended);
         if !ended.disagreements.is_empty() {
             text.push_str(&table::evidence(&ended.record));

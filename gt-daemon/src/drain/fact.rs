@@ -170,6 +170,7 @@ pub enum Source {
     Envoy,
     Pods,
     Lb,
+    Client,
     Record,
 }
 

@@ -39,6 +39,12 @@ impl Facts {
         }
     }
 
+    /// The instant of the first one.
+    #[must_use]
+    pub fn first(&self) -> Option<i64> {
+        [&self.all, &self.details].into_iter().filter_map(BTreeSet::first).map(|first| first.ts).min()
+    }
+
     /// Forgets what happened before an instant, and keeps `most` of the rest of either kind, the newest.
     pub fn trim(&mut self, before: i64, most: usize) {
         while self.details.first().is_some_and(|first| first.ts < before || self.details.len() > most) {

@@ -11,7 +11,7 @@
 pub(crate) mod blame;
 mod end;
 pub mod fact;
-mod facts;
+pub mod facts;
 pub mod follow;
 pub mod intervals;
 mod lb_voice;

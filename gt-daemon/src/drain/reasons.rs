@@ -2,7 +2,7 @@
 
 use super::{
     blame::Blamed,
-    fact::Source,
+    fact::{Source, stamp},
     verdict::{Counts, Outcome, Picture},
 };
 
@@ -26,13 +26,18 @@ pub(super) fn of(outcome: Outcome, picture: &Picture<'_>, counts: &Counts) -> Ve
         ));
     }
     reasons.extend(gaps(picture));
-    if !picture.announced {
+    if !picture.is_drain {
+        reasons.push(
+            "nothing drained: hc told neither that it leaves OPEN nor a 503, and no deletion is known"
+                .to_owned(),
+        );
+    } else if !picture.announced {
         reasons.push(
             "the pod was gone before its health sidecar or a deletion told that it would end: what was cut before is not told"
                 .to_owned(),
         );
     }
-    if picture.ended.is_none() {
+    if picture.is_drain && picture.ended.is_none() {
         reasons.push("the drain has not ended, or its end was not recorded".to_owned());
     }
     reasons.extend(picture.lb.reason(picture));
@@ -95,7 +100,11 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
     let first = cuts.first()?.ts;
     let count = cuts.iter().fold(0_u64, |sum, blamed| sum.saturating_add(blamed.end.count));
     let requests = some(count, "request", "requests");
-    let after = seconds(first - picture.begun);
+    let after = if picture.is_drain {
+        format!("{} after the drain began", seconds(first - picture.begun))
+    } else {
+        format!("at {}", stamp(first))
+    };
     Some(match cause {
         "lb_flush" => {
             let turned = picture.turned.filter(|turned| *turned <= first);
@@ -110,15 +119,13 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
             let deadline = picture.deadline.filter(|deadline| first.abs_diff(*deadline) < 3_000_000);
             match deadline {
                 Some(_) => format!("the grace period ended with {count} in flight: the proxy was killed"),
-                None => format!(
-                    "the proxy's process ended with {requests} in flight, {after} after the drain began"
-                ),
+                None => format!("the proxy's process ended with {requests} in flight, {after}"),
             }
         }
         "proxy" => {
-            format!("the proxy itself ended {requests} in flight, the first {after} after the drain began")
+            format!("the proxy itself ended {requests} in flight, the first {after}")
         }
-        _ => format!("{requests} cut by an unknown cause, the first {after} after the drain began"),
+        _ => format!("{requests} cut by an unknown cause, the first {after}"),
     })
 }
 
@@ -134,6 +141,7 @@ fn what(source: Source) -> &'static str {
         Source::Envoy => "the proxy's counts were",
         Source::Pods => "the pod itself was",
         Source::Lb => "the load balancer's word was",
+        Source::Client => "why clients' requests failed was",
         Source::Record => "some facts were",
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     fact::{Fact, Timed, stamp},
     intervals::{Intervals, intervals},
-    verdict::{Counts, Outcome, Verdict, begin, verdict},
+    verdict::{Counts, Outcome, Verdict, begin, verdict, without_drain},
 };
 
 /// A drain that has ended.
@@ -55,6 +55,20 @@ impl Record {
             facts,
             left_out,
         })
+    }
+
+    /// Judges facts in order of which none tells of a drain: what was cut was cut, and the rest is not known.
+    #[must_use]
+    pub fn without_drain(pod: &str, facts: Vec<Timed>, left_out: u64) -> Self {
+        Self {
+            namespace: String::new(),
+            pod: pod.to_owned(),
+            uid: String::new(),
+            verdict: without_drain(&facts),
+            intervals: Intervals::default(),
+            facts,
+            left_out,
+        }
     }
 
     /// What is to be told of it in short.

@@ -134,14 +134,15 @@ impl Store {
 }
 
 /// What could not be removed before may be in the way.
-fn vacant(unfinished: &Path) -> io::Result<()> {
+pub(crate) fn vacant(unfinished: &Path) -> io::Result<()> {
     match fs::remove_dir_all(unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-fn fill(dir: &Path, record: &Record) -> io::Result<()> {
+/// Writes both files of a record into a directory that has none of them.
+pub(crate) fn fill(dir: &Path, record: &Record) -> io::Result<()> {
     write(&dir.join("timeline.jsonl"), |file| {
         for timed in &record.facts {
             serde_json::to_writer(&mut *file, timed)?;
@@ -179,7 +180,7 @@ fn remedy(cause: &io::Error) -> &'static str {
 
 /// The name of a record: its beginning, so that names sort by time, and its pod. It stays inside of one directory whatever
 /// the pod is called.
-fn name(record: &Record) -> String {
+pub(crate) fn name(record: &Record) -> String {
     let begun = Timestamp::from_microsecond(record.begun().unwrap_or(0)).unwrap_or_default();
     let plain = |text: &str, most: usize| -> String {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';

@@ -69,6 +69,8 @@ pub struct Counts {
 #[derive(Debug)]
 pub(crate) struct Picture<'a> {
     pub(crate) begun: i64,
+    /// Whether anything drained; else all facts are judged.
+    pub(crate) is_drain: bool,
     /// Whether hc or a deletion told of the end; else the pod was just gone, and what was before is not the drain's.
     pub(crate) announced: bool,
     pub(crate) ended: Option<i64>,
@@ -92,9 +94,13 @@ pub(crate) struct Picture<'a> {
 impl<'a> Picture<'a> {
     /// `None` when no fact says that a drain began.
     pub(crate) fn of(facts: &'a [Timed]) -> Option<Self> {
-        let begun = begin(facts)?;
+        Some(Self::since(facts, begin(facts)?, true))
+    }
+
+    fn since(facts: &'a [Timed], begun: i64, is_drain: bool) -> Self {
         let mut picture = Self {
             begun,
+            is_drain,
             announced: facts
                 .iter()
                 .any(|timed| timed.ts == begun && timed.fact.is_sign() && timed.fact != Fact::PodGone),
@@ -142,7 +148,7 @@ impl<'a> Picture<'a> {
         picture.ends.extend(ends.into_values().map(|(ts, end)| lb.blame(ts, end)));
         picture.ends.sort_by_key(|blamed| blamed.ts);
         picture.active_zero = last_zero(&picture.active, begun);
-        Some(picture)
+        picture
     }
 }
 
@@ -173,7 +179,16 @@ fn last_zero(active: &[(i64, Option<u64>)], begun: i64) -> Option<i64> {
 /// Judges a drain by its facts, which must be in order; `None` when none of them says that one began.
 #[must_use]
 pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
-    let picture = Picture::of(facts)?;
+    Some(judge(&Picture::of(facts)?))
+}
+
+/// Judges facts of which none says that a drain began, which must be in order: they are broken by a cut, and never protected.
+#[must_use]
+pub fn without_drain(facts: &[Timed]) -> Verdict {
+    judge(&Picture::since(facts, facts.first().map_or(0, |first| first.ts), false))
+}
+
+fn judge(picture: &Picture<'_>) -> Verdict {
     let mut counts = Counts { gaps: picture.gaps.len() as u64, ..Counts::default() };
     for blamed in &picture.ends {
         let Blamed { end, cause, in_doubt, .. } = *blamed;
@@ -200,13 +215,14 @@ pub fn verdict(facts: &[Timed]) -> Option<Verdict> {
         || !is_seen
         || picture.ended.is_none()
         || !picture.announced
+        || !picture.is_drain
     {
         Outcome::Inconclusive
     } else {
         Outcome::Protected
     };
-    let reasons = reasons::of(outcome, &picture, &counts);
-    Some(Verdict { outcome, reasons, counts })
+    let reasons = reasons::of(outcome, picture, &counts);
+    Verdict { outcome, reasons, counts }
 }
 
 #[cfg(test)]

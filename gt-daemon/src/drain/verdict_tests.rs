@@ -322,3 +322,20 @@ proptest! {
         }
     }
 }
+
+/// Exercises facts of which none tells of a drain, so that a cut breaks them, a client's does not, and nothing protects them.
+#[test]
+fn without_any_drain() {
+    let quiet = [active(1, 1), active(4, 0), at(5, Fact::Ended)];
+    let told = without_drain(&quiet);
+    assert!(told.outcome == Outcome::Inconclusive && told.reasons[0].starts_with("nothing drained"));
+    let cut = [active(1, 1), end(3, 1, Some("socket"), "killed", true)];
+    let told = without_drain(&cut);
+    assert_eq!(told.outcome, Outcome::Broken);
+    assert!(
+        told.reasons[0].ends_with("with 1 request in flight, at 1970-01-01T00:00:03.000000Z"),
+        "{told:?}"
+    );
+    let aborted = [active(1, 1), end(3, 1, Some("l7"), "client_abort", true)];
+    assert_eq!(without_drain(&aborted).outcome, Outcome::Inconclusive);
+}

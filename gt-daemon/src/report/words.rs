@@ -120,6 +120,7 @@ pub fn source(source: Source) -> &'static str {
         Source::Envoy => "the proxy's counts",
         Source::Pods => "the pod",
         Source::Lb => "the load balancer",
+        Source::Client => "why clients' requests failed",
         Source::Record => "facts that found no place in the record",
     }
 }

@@ -12,10 +12,10 @@ const DEEPEST: u8 = 2;
 const MESSAGES: [&str; 3] = ["log", "message", "msg"];
 
 /// Key and value of each field; a word without `=` has an empty key.
-pub(super) type Fields = Vec<(String, String)>;
+pub(crate) type Fields = Vec<(String, String)>;
 
 /// All fields of a line, those of objects and messages within it too, outer ones first.
-pub(super) fn of(text: &[u8]) -> Fields {
+pub(crate) fn of(text: &[u8]) -> Fields {
     let text = String::from_utf8_lossy(text);
     let text = without_colours(&text);
     let mut fields = Vec::new();

@@ -76,7 +76,7 @@ fn get<'a>(fields: &'a Fields, keys: &[&str]) -> Option<&'a str> {
 }
 
 /// The stamp of a field, else of the words at the line's beginning: `2026-11-30 07:16:46,981 INFO ..`.
-fn stamp(fields: &Fields) -> Option<Stamp> {
+pub(crate) fn stamp(fields: &Fields) -> Option<Stamp> {
     if let Some(stamp) = get(fields, &STAMP).and_then(Stamp::parse) {
         return Some(stamp);
     }

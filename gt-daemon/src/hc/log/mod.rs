@@ -6,7 +6,7 @@
 
 mod assemble;
 mod bell;
-mod fields;
+pub(crate) mod fields;
 mod file;
 pub mod follower;
 pub mod line;
