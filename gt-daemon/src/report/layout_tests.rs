@@ -101,3 +101,24 @@ fn what_is_not_known() {
     );
     assert_eq!(texts(&scene, "span quiet").len(), 2);
 }
+
+/// Exercises an end that the join took for the client's, while the load balancer had marked the pod DOWN, so that the picture
+/// shows what the verdict says.
+#[test]
+fn whom_the_verdict_blames() {
+    let mut record = record("s1_current_lb");
+    for timed in &mut record.facts {
+        if let Fact::TcpTeardown(end) = &mut timed.fact {
+            "client_abort".clone_into(&mut end.cause);
+        }
+    }
+    let blamed = Record::of("n", "p", "u", record.facts.clone(), 0).unwrap();
+    assert_eq!((blamed.verdict.counts.cuts, blamed.verdict.counts.client_aborts), (1, 0));
+    assert!(texts(&whole(&blamed), "row").contains(&"cut: 1"));
+    record
+        .facts
+        .retain(|timed| !matches!(timed.fact, Fact::HaproxyBackendDown { .. } | Fact::LbStatus { .. }));
+    let aborted = Record::of("n", "p", "u", record.facts, 0).unwrap();
+    assert_eq!(aborted.verdict.counts.client_aborts, 1);
+    assert!(texts(&whole(&aborted), "row").contains(&"given up by their clients: 1"));
+}
