@@ -108,7 +108,7 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
     Some(match cause {
         "lb_flush" => {
             let turned = picture.turned.filter(|turned| *turned <= first);
-            let told = turned.map_or(format!(", the first {after} after the drain began"), |turned| {
+            let told = turned.map_or(format!(", the first {after}"), |turned| {
                 let held =
                     held(picture, turned).map_or(String::new(), |held| format!(" with {held} in flight"));
                 format!(", the first {} after it was told 503{held}", seconds(first - turned))
