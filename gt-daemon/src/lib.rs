@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod correlate;
 pub mod dial;

@@ -27,6 +27,7 @@ pub enum Message {
         namespace: String,
         pod: String,
         uid: String,
+        word: Word,
         #[serde(flatten)]
         fact: Timed,
     },
@@ -34,6 +35,28 @@ pub enum Message {
     Verdict(Box<Summary>),
     /// The reader was slow: so many messages were left out here.
     Lost { messages: u64 },
+    /// The client's own: from here on the daemon could not be heard. A `hello` follows when it can be again.
+    Gap {
+        /// The daemon's node, where it has told it.
+        node: Option<String>,
+        why: String,
+        /// The client's clock, RFC 3339.
+        now: String,
+    },
+}
+
+/// How good the word on a fact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// As the kernel saw it, at once: a teardown whose judgement waits for hc or the proxy, and follows with the same
+    /// `connection`.
+    Seen,
+    /// What is known.
+    Told,
+    /// More is known now of what was told before: of a teardown by its `connection`, of a change of hc by its states, the
+    /// stamp being a better one.
+    Better,
 }
 
 /// How a pod is at an instant.
@@ -90,4 +113,39 @@ pub struct Connections {
 pub struct Open {
     pub active: u64,
     pub closing: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drain::fact::Fact;
+
+    /// Exercises each kind of message as a line, so that what a daemon writes a client reads, and a reader of JSON finds its
+    /// words.
+    #[test]
+    fn lines() {
+        let fact = Timed { ts: 1_780_211_554_000_001, fact: Fact::PodDeleted { grace_seconds: 30 } };
+        let messages = [
+            Message::Hello { node: None, version: "0.1.0".to_owned(), now: "now".to_owned() },
+            Message::Pod(Box::default()),
+            Message::Fact {
+                namespace: "edge".to_owned(),
+                pod: "igw".to_owned(),
+                uid: "u".to_owned(),
+                word: Word::Told,
+                fact,
+            },
+            Message::Lost { messages: 3 },
+            Message::Gap { node: Some("n1".to_owned()), why: "it ended".to_owned(), now: "now".to_owned() },
+        ];
+        let lines = messages.each_ref().map(|message| serde_json::to_string(message).unwrap());
+        for (message, line) in messages.iter().zip(&lines) {
+            assert_eq!(serde_json::from_str::<Message>(line).unwrap(), *message, "{line}");
+        }
+        assert_eq!(
+            lines[2],
+            r#"{"type":"fact","namespace":"edge","pod":"igw","uid":"u","word":"told","ts":"2026-05-31T07:12:34.000001Z","event":"pod_deleted","grace_seconds":30}"#
+        );
+        assert!(lines[1].contains(r#""hc":null,"connections":null,"downstream":null"#), "{}", lines[1]);
+    }
 }
