@@ -1,6 +1,7 @@
 //! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong. Commands that end with a
 //! verdict have its code instead, 0, 2 or 3, and 1 for a wrong command line.
 
+pub mod door;
 mod lb;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
@@ -8,6 +9,7 @@ use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
+use self::door::DoorOptions;
 pub use self::lb::LbOptions;
 use crate::{
     envoy::{self, scope::Ignored},
@@ -75,6 +77,8 @@ pub struct RunOptions {
     pub lb: LbOptions,
     #[command(flatten)]
     pub drains: DrainOptions,
+    #[command(flatten)]
+    pub door: DoorOptions,
     /// How long a pod that is gone keeps its series, in seconds (or with a unit: 90s, 10m, 1h).
     #[arg(long, default_value = "10m", value_parser = duration, env = "GT_RETAIN")]
     pub retain: Duration,

@@ -19,6 +19,15 @@ impl Moment {
     pub fn now() -> Self {
         Self { monotonic_ns: monotonic_ns(), utc_us: utc_us(SystemTime::now()) }
     }
+
+    /// When, in UTC microseconds, the monotonic clock showed `at_ns`, as this instant knows it.
+    #[must_use]
+    pub fn utc_of(self, at_ns: u64) -> i64 {
+        let micros = |ns: u64| i64::try_from(ns / 1000).unwrap_or(i64::MAX);
+        let ago = micros(self.monotonic_ns.saturating_sub(at_ns));
+        let ahead = micros(at_ns.saturating_sub(self.monotonic_ns));
+        self.utc_us.saturating_sub(ago).saturating_add(ahead)
+    }
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -47,6 +56,14 @@ mod tests {
     fn micros() {
         assert_eq!(utc_us(UNIX_EPOCH + Duration::from_micros(7)), 7);
         assert_eq!(utc_us(UNIX_EPOCH - Duration::from_micros(7)), -7);
+    }
+
+    /// Exercises instants before and after one that is known on both clocks.
+    #[test]
+    fn from_one_clock_to_the_other() {
+        let now = Moment { monotonic_ns: 5_000_000, utc_us: 70_000 };
+        assert_eq!((now.utc_of(4_000_000), now.utc_of(5_000_000)), (69_000, 70_000));
+        assert_eq!((now.utc_of(6_000_999), now.utc_of(u64::MAX) > 0), (71_000, true));
     }
 
     /// Exercises the order of instants, so that a window of two reads is never negative.

@@ -24,6 +24,7 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
+    api::{doors::Doors, routes},
     cli::RunOptions,
     correlate::Joins,
     drain::{ledger::Ledger, store::Store, writer::Writer},
@@ -82,15 +83,28 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
 async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    // The port is taken before anything is in the kernel.
+    // Ports and the socket are taken before anything is in the kernel.
     let listener = http::listen(options.listen).await?;
+    let doors = Doors::open(&options.door).await?;
     let lb_listener = match options.lb.lb_webhook {
         Some(address) => Some(http::listen_for(address, "--lb-webhook").await?),
         None => None,
     };
     let runtime = Handle::current();
     let start = tokio::task::spawn_blocking(move || start(&options, &runtime));
-    let Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed } = tokio::select! {
+    let Started {
+        tracker,
+        sleeper,
+        events,
+        messages,
+        registry,
+        health,
+        board,
+        owners,
+        observer,
+        feed,
+        views,
+    } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
         _ = interrupt.recv() => return Ok(stopped("SIGINT")),
@@ -102,8 +116,9 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
         .name("pods".to_owned())
         .spawn(move || watch(tracker, &sleeper, &watcher, &told))
         .context("cannot start the thread that reads pods")?;
-    let views = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
-    let server = tokio::spawn(http::serve(listener, views));
+    let shown = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
+    let server = tokio::spawn(http::serve(listener, shown));
+    let consoles = tokio::spawn(doors.serve(routes::router(views)));
     let ring = tokio::spawn(log::observe(events, owners, board, feed));
     if let Some(listener) = lb_listener {
         info!(address = %listener.local_addr()?, "POST /lb takes words of load balancers");
@@ -114,6 +129,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
     tokio::spawn(log::show(messages));
     let signal = tokio::select! {
         served = server => served?.context("the HTTP server ended").map(|()| None)?,
+        served = consoles => served?.context("the server for consoles ended").map(|()| None)?,
         read = ring => read?.context("cannot read the kernel's events").map(|()| None)?,
         observed = &mut observer => observed.context("the observer of pods ended").map(|()| None)?,
         _ = terminate.recv() => Some("SIGTERM"),
@@ -146,6 +162,8 @@ struct Started {
     owners: Arc<Owners>,
     observer: Observer,
     feed: Feed,
+    /// What consoles see.
+    views: routes::Views,
 }
 
 fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
@@ -199,13 +217,21 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     };
     // Before the pod is forgotten, so that the verdict is there for a scrape.
     let lb = options.lb.settings(options.pods.node_name.as_deref());
-    let settings = observe::Settings { patience: options.retain / 2, lb, ..options.readers.settings() };
+    let node = options.pods.order().surroundings.node().ok();
+    let settings = observe::Settings {
+        lb,
+        patience: options.retain / 2,
+        node: node.clone(),
+        streams: options.door.streams,
+        ..options.readers.settings()
+    };
     let (board, joins) = (Arc::clone(&parts.board), Arc::clone(&parts.joins));
     let (observer, feed) = Observer::new(settings, parts)
         .context("cannot prepare to read inside pods; is the process limit of this machine reached?")?;
+    let views = routes::Views { desk: observer.desk(), ledger: Arc::clone(&ledger), node };
     let traffic = Traffic { owners: Arc::clone(&owners), maps, joins, sees_no_socket };
     let registry = registry(traffic, Arc::clone(&board), ledger, Arc::clone(&health));
-    Ok(Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed })
+    Ok(Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed, views })
 }
 
 /// What writes records of drains to files, when that is wanted.

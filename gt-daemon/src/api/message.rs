@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::drain::news::Word;
 use crate::drain::{
     fact::{Hc, Serving, Timed},
     intervals::Intervals,
@@ -43,20 +44,6 @@ pub enum Message {
         /// The client's clock, RFC 3339.
         now: String,
     },
-}
-
-/// How good the word on a fact is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// As the kernel saw it, at once: a teardown whose judgement waits for hc or the proxy, and follows with the same
-    /// `connection`.
-    Seen,
-    /// What is known.
-    Told,
-    /// More is known now of what was told before: of a teardown by its `connection`, of a change of hc by its states, the
-    /// stamp being a better one.
-    Better,
 }
 
 /// How a pod is at an instant.

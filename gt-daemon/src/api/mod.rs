@@ -1,5 +1,16 @@
-//! What the daemon tells consoles: the [`message`]s of its stream.
+//! What the daemon tells consoles, and the way they ask it.
 //!
-//! Owns: the wire format between a daemon and its views. Refuses: to judge anything.
+//! [`message`] is what a stream is made of, [`ask`] which pods it shows. The observer tells all readers through the [`hub`]; the
+//! [`desk`] is how it is asked. Clients come in at a [`door`], from this machine alone; [`doors`] serves the
+//! [`routes`] there.
+//!
+//! Owns: the wire format between a daemon and its views, and that no reader holds up the daemon. Refuses: to judge anything,
+//! and to be reached from the network.
 
+pub mod ask;
+pub mod desk;
+pub mod door;
+pub mod doors;
+pub mod hub;
 pub mod message;
+pub mod routes;

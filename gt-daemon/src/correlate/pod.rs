@@ -147,7 +147,7 @@ impl Pod {
 
     /// What the LB did, by a word that is not old: one that was brought may be the only one ever.
     fn lb_at(&self, at_ns: u64, now: Moment) -> LbHeld {
-        let at = utc_us(at_ns, now);
+        let at = now.utc_of(at_ns);
         let is_fresh = self.lb.last().is_some_and(|last| at.saturating_sub(last) < LB_AGE_US);
         if is_fresh { self.lb.at(at) } else { LbHeld::Untold }
     }
@@ -402,13 +402,13 @@ impl Pod {
         if !self.has_hc || self.hc_known_ns.saturating_add(HC_AGE_NS) < at_ns {
             return States::ANY;
         }
-        self.record.states_at(utc_us(at_ns, now))
+        self.record.states_at(now.utc_of(at_ns))
     }
 
     fn states_between(&self, from_ns: u64, until_ns: u64, now: Moment) -> States {
         let from = self.states_at(from_ns, now);
         let changes = self.record.changes();
-        let (from_us, until_us) = (utc_us(from_ns, now), utc_us(until_ns, now));
+        let (from_us, until_us) = (now.utc_of(from_ns), now.utc_of(until_ns));
         let between = changes.iter().filter(|change| change.at_us > from_us && change.at_us <= until_us);
         let all = between.fold(from, |states, change| states.or(change.to));
         if self.hc_known_ns.saturating_add(HC_AGE_NS) < until_ns { States::ANY } else { all }
@@ -436,13 +436,6 @@ impl Reset {
     pub(super) fn is_first(self) -> bool {
         matches!(self, Self::First | Self::OfPast | Self::OfCut(_))
     }
-}
-
-/// An instant in UTC, microseconds.
-fn utc_us(at_ns: u64, now: Moment) -> i64 {
-    let ago = i64::try_from(now.monotonic_ns.saturating_sub(at_ns) / 1000).unwrap_or(i64::MAX);
-    let ahead = i64::try_from(at_ns.saturating_sub(now.monotonic_ns) / 1000).unwrap_or(i64::MAX);
-    now.utc_us.saturating_sub(ago).saturating_add(ahead)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::fact::{End, Fact, Way};
 use crate::correlate::{
     judged::{Judged, LateReset},
-    torn::{Direction, Id},
+    torn::{Direction, Id, Proof, Torn},
 };
 
 /// Numbers that every reader of JSON takes for whole.
@@ -23,12 +23,7 @@ pub(super) fn facts(judged: &Judged) -> impl Iterator<Item = Fact> {
 /// An RST of a connection that had been judged.
 pub(super) fn late_reset(late: &LateReset) -> Fact {
     let LateReset { id, direction, in_flight, .. } = *late;
-    Fact::TcpRst { connection: Some(number(id)), direction: way(direction), in_flight }
-}
-
-/// Tells connections of one record apart.
-fn number(id: Id) -> u64 {
-    (id.socket.rotate_left(16) ^ id.since_ns) & WHOLE
+    Fact::TcpRst { connection: Some(connection(id)), direction: way(direction), in_flight }
 }
 
 fn way(direction: Direction) -> Way {
@@ -39,17 +34,42 @@ fn way(direction: Direction) -> Way {
 }
 
 fn end(judged: &Judged) -> End {
-    let known = judged.torn.map(|torn| torn.known);
+    let (how, cause) = (judged.ending.word(), judged.cause.word());
+    let evidence = judged.proof.map(Proof::word);
+    let told = match &judged.torn {
+        Some(torn) => kernel_end(torn, how, evidence, cause),
+        None => End {
+            connection: None,
+            how: how.to_owned(),
+            evidence: evidence.map(str::to_owned),
+            cause: cause.to_owned(),
+            sure: true,
+            count: 1,
+            phase: None,
+            protocol: None,
+            remote: None,
+        },
+    };
+    End { sure: judged.sure, count: judged.count, ..told }
+}
+
+/// An end of which the kernel told, in these words.
+pub(crate) fn kernel_end(torn: &Torn, how: &str, evidence: Option<&str>, cause: &str) -> End {
     let word = |text: String| text.to_ascii_lowercase();
     End {
-        connection: judged.torn.map(|torn| number(torn.id)),
-        how: judged.ending.word().to_owned(),
-        evidence: judged.proof.map(|proof| proof.word().to_owned()),
-        cause: judged.cause.word().to_owned(),
-        sure: judged.sure,
-        count: judged.count,
-        phase: known.map(|known| word(format!("{:?}", known.phase))),
-        protocol: known.map(|known| word(format!("{:?}", known.protocol))),
-        remote: judged.torn.map(|torn| torn.event.remote.to_string()),
+        connection: Some(connection(torn.id)),
+        how: how.to_owned(),
+        evidence: evidence.map(str::to_owned),
+        cause: cause.to_owned(),
+        sure: true,
+        count: 1,
+        phase: Some(word(format!("{:?}", torn.known.phase))),
+        protocol: Some(word(format!("{:?}", torn.known.protocol))),
+        remote: Some(torn.event.remote.to_string()),
     }
+}
+
+/// A number that tells a connection apart from the others.
+pub(crate) fn connection(id: Id) -> u64 {
+    (id.socket.rotate_left(16) ^ id.since_ns) & WHOLE
 }

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 pub use super::pod::View;
 use super::{
     end,
-    fact::{Fact, Source},
+    fact::{Fact, Source, Timed},
+    intervals::Intervals,
+    news::Word,
     pod::Pod,
     record::Record,
 };
@@ -32,6 +34,8 @@ pub struct Rules {
 pub struct Drains {
     pods: BTreeMap<Arc<str>, Pod>,
     rules: Rules,
+    /// Whether anybody wants to hear of facts as they come.
+    listens: bool,
 }
 
 impl Drains {
@@ -44,7 +48,7 @@ impl Drains {
     /// Of no pods yet. After the rules' patience from a pod's being gone its drain is judged by what is known.
     #[must_use]
     pub fn with(rules: Rules) -> Self {
-        Self { pods: BTreeMap::new(), rules }
+        Self { pods: BTreeMap::new(), rules, listens: false }
     }
 
     /// The pods that are watched now. Returns the records of those that are no more, as far as they go.
@@ -63,9 +67,37 @@ impl Drains {
         });
         for view in views.into_values() {
             let known = self.pods.entry(Arc::clone(&view.uid));
-            known.and_modify(|pod| pod.see(view, now)).or_insert_with(|| Pod::new(view, now));
+            let listens = self.listens;
+            known.and_modify(|pod| pod.see(view, now)).or_insert_with(|| Pod::new(view, listens, now));
         }
         records
+    }
+
+    /// Whether facts are told as they come, by [`Self::news`]. At first they are not.
+    pub fn listen(&mut self, listens: bool) {
+        self.listens = listens;
+        self.pods.values_mut().for_each(|pod| pod.news.listen(listens));
+    }
+
+    /// What was noted since the last call, pod by pod, and how good the word is.
+    pub fn news(&mut self) -> Vec<(Arc<str>, Word, Timed)> {
+        let mut all = Vec::new();
+        for (uid, pod) in &mut self.pods {
+            all.extend(pod.news.take().into_iter().map(|(word, timed)| (Arc::clone(uid), word, timed)));
+        }
+        all
+    }
+
+    /// When a pod's drain began, UTC microseconds.
+    #[must_use]
+    pub fn began(&self, uid: &str) -> Option<i64> {
+        self.pods.get(uid)?.shown()
+    }
+
+    /// The intervals of the drain that goes on, as far as they are known. As costly as its record.
+    #[must_use]
+    pub fn intervals(&self, uid: &str, now: Moment) -> Option<Intervals> {
+        Some(self.pods.get(uid)?.record(now.utc_us, &self.rules)?.intervals)
     }
 
     /// All that is known of a pod's hc by now, and whether it has just answered.
@@ -120,14 +152,15 @@ impl Drains {
     /// The join has judged an end.
     pub fn judged(&mut self, judged: &Judged, now: Moment) {
         let Some(pod) = self.pods.get_mut(&judged.uid) else { return };
-        let at = utc_us(judged.at_ns, now);
-        end::facts(judged).for_each(|fact| pod.add(at, fact));
+        let at = now.utc_of(judged.at_ns);
+        let word = if judged.again { Word::Better } else { Word::Told };
+        end::facts(judged).for_each(|fact| pod.note(word, Timed { ts: at, fact }));
     }
 
     /// An RST of a connection that had been judged.
     pub fn late_reset(&mut self, late: &LateReset, now: Moment) {
         if let Some(pod) = self.pods.get_mut(&late.uid) {
-            pod.add(utc_us(late.at_ns, now), end::late_reset(late));
+            pod.add(now.utc_of(late.at_ns), end::late_reset(late));
         }
     }
 
@@ -153,12 +186,6 @@ impl Drains {
     pub fn begun(&self) -> impl Iterator<Item = (&View, Option<i64>)> {
         self.pods.values().map(|pod| (&pod.view, pod.shown()))
     }
-}
-
-/// An instant of the kernel's clock, UTC microseconds.
-fn utc_us(at_ns: u64, now: Moment) -> i64 {
-    let ago = i64::try_from(now.monotonic_ns.saturating_sub(at_ns) / 1000).unwrap_or(i64::MAX);
-    now.utc_us.saturating_sub(ago)
 }
 
 #[cfg(test)]

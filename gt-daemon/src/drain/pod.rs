@@ -1,20 +1,21 @@
 //! One pod: what is noted of it, and when a drain of it begins and is over. Pure; time is an argument.
 
-use std::{collections::BTreeSet, sync::Arc};
+mod unseen;
 
-use gt_common::connection::HcState;
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use super::{
-    fact::{Fact, Hc, Source, Timed},
+    fact::{Fact, Source, Timed},
     facts::Facts,
     follow::Rules,
     lb_voice::LbVoices,
+    news::{News, Word, is_told_elsewhere},
     record::Record,
     turned_away::predict,
     verdict::begin,
     voice::{Voice, gap},
 };
-use crate::hc::{merge::Change, states::States};
+use crate::hc::merge::Change;
 
 /// How long after the end late words are waited for, microseconds: longer than the join waits.
 pub(super) const LATE: i64 = 6_000_000;
@@ -90,10 +91,11 @@ pub(super) struct Pod {
     ended: Option<i64>,
     /// When its last drain began: after that there is none.
     over: Option<i64>,
+    pub(super) news: News,
 }
 
 impl Pod {
-    pub(super) fn new(view: &View, now: i64) -> Self {
+    pub(super) fn new(view: &View, listens: bool, now: i64) -> Self {
         let mut pod = Self {
             view: View { deletion: None, gone: false, attributed: false, ..view.clone() },
             since: now,
@@ -112,7 +114,9 @@ impl Pod {
             floor: i64::MIN,
             ended: None,
             over: None,
+            news: News::default(),
         };
+        pod.news.listen(listens);
         pod.see(view, now);
         pod
     }
@@ -121,14 +125,22 @@ impl Pod {
     pub(super) fn see(&mut self, view: &View, now: i64) {
         if self.over.is_some() && !view.gone {
             // Its source names it again: another life.
-            *self = Self { floor: now, ..Self::new(&View { deletion: None, ..view.clone() }, now) };
+            let view = View { deletion: None, ..view.clone() };
+            let news = mem::take(&mut self.news);
+            *self = Self { floor: now, news, ..Self::new(&view, false, now) };
         }
         if let Some((asked, grace_seconds)) = view.deletion
             && view.deletion != self.view.deletion
             && self.deletions.len() < MOST_DELETIONS
         {
             // Its stamp may be a little older than the end of a drain that was called off just before.
-            self.deletions.insert((asked.max(self.floor.saturating_add(1)), grace_seconds));
+            let ts = asked.max(self.floor.saturating_add(1));
+            if self.deletions.insert((ts, grace_seconds)) {
+                self.news.tell(Word::Told, &Timed { ts, fact: Fact::PodDeleted { grace_seconds } });
+            }
+        }
+        if view.gone && self.gone.is_none() {
+            self.news.tell(Word::Told, &Timed { ts: now, fact: Fact::PodGone });
         }
         self.gone = view.gone.then(|| self.gone.unwrap_or(now));
         self.attributed = self.attributed.or(view.attributed.then_some(now));
@@ -137,7 +149,12 @@ impl Pod {
 
     /// All changes of hc that are known by now, and whether it has just answered.
     pub(super) fn hc(&mut self, changes: Vec<Change>, answered: bool, now: i64) {
-        self.changes = changes;
+        if changes != self.changes {
+            let before: Vec<_> = self.hc_facts().collect();
+            self.changes = changes;
+            let known = self.hc_facts().collect();
+            self.news.hc(&before, known);
+        }
         if answered {
             self.hc_voice.answers(now, self.since);
         }
@@ -157,7 +174,7 @@ impl Pod {
     /// The proxy's counts are those of this epoch. What one before counted last was not seen.
     pub(super) fn counts(&mut self, epoch: u64, at: i64) {
         if self.epoch.replace(epoch).is_some_and(|before| before != epoch) {
-            self.facts.add(gap(at, Source::Envoy, 0, "they began anew"));
+            self.note(Word::Told, gap(at, Source::Envoy, 0, "they began anew"));
         }
     }
 
@@ -192,12 +209,20 @@ impl Pod {
         };
         if !self.lost.as_ref().is_some_and(is_told) {
             self.lost = Some((now, source, why.to_owned()));
-            self.facts.add(gap(now, source, 0, why));
+            self.note(Word::Told, gap(now, source, 0, why));
         }
     }
 
     pub(super) fn add(&mut self, ts: i64, fact: Fact) {
-        self.facts.add(Timed { ts, fact });
+        self.note(Word::Told, Timed { ts, fact });
+    }
+
+    /// Notes a fact, which may be a better word on one that is known.
+    pub(super) fn note(&mut self, word: Word, timed: Timed) {
+        if !is_told_elsewhere(&timed.fact) {
+            self.news.tell(word, &timed);
+        }
+        self.facts.add(timed);
     }
 
     /// When the drain that goes on began.
@@ -246,6 +271,10 @@ impl Pod {
             return None;
         }
         let record = self.record(now, rules);
+        let ended = record.iter().flat_map(|record| &record.facts).find(|timed| timed.fact == Fact::Ended);
+        if let Some(ended) = ended {
+            self.news.tell(Word::Told, ended);
+        }
         // What a log tells of before gt came is no drain that gt saw.
         let is_past = self.ended.is_some_and(|ended| ended < self.since);
         self.begin_anew(begun);
@@ -305,70 +334,5 @@ impl Pod {
         let is_seen = self.called_off(begun).is_some()
             || self.counted.zip(self.gone).is_some_and(|(counted, gone)| counted.is_empty_since(gone));
         self.ended.filter(|ended| is_seen && now.saturating_sub(*ended) > LATE)
-    }
-
-    /// What was not seen of a drain.
-    fn gaps(&self, begun: i64, now: i64, rules: &Rules) -> Vec<Timed> {
-        let mut gaps = Vec::new();
-        let mut late = |from: i64, to: i64, why| {
-            if to > from.saturating_add(SLACK) {
-                gaps.push(gap(to, Source::Pods, to.saturating_sub(from), why));
-            }
-        };
-        late(begun, self.since, "gt did not watch it yet");
-        match self.attributed {
-            Some(attributed) => {
-                late(begun.max(self.since), attributed, "nothing in the kernel led to its sockets yet");
-            }
-            None => gaps.push(gap(now, Source::Pods, 0, "nothing in the kernel led to its sockets")),
-        }
-        gaps.extend(
-            self.changes
-                .iter()
-                .filter(|change| change.at_us == begun)
-                .find_map(unseen_turn)
-                .map(|why| gap(begun, Source::Hc, 0, why)),
-        );
-        let until = self.users_until(begun, now);
-        if self.view.has_hc && !self.has_closed() {
-            gaps.extend(self.hc_voice.gaps(Source::Hc, begun, until, now));
-        }
-        if self.view.has_envoy {
-            gaps.extend(self.envoy_voice.gaps(Source::Envoy, begun, until, now));
-        }
-        gaps.extend(self.lb_voices.gaps(&rules.lbs, begun, until, now));
-        gaps
-    }
-
-    /// Until when users may have been connected: before connections were counted nobody knows.
-    fn users_until(&self, begun: i64, now: i64) -> i64 {
-        let Some(counted) = self.counted else { return now };
-        counted.connected.unwrap_or(begun).max(counted.first).max(begun)
-    }
-
-    /// Whether hc has said its last word.
-    fn has_closed(&self) -> bool {
-        let is_closed = |timed: Timed| matches!(timed.fact, Fact::HcState { to: Some(Hc::Closed), .. });
-        self.hc_facts().any(is_closed)
-    }
-}
-
-/// Why hc's first sign of a drain does not tell when the drain began: hc had left OPEN before, and what was cut since then is
-/// not in the drain. `None` when it came from OPEN, or may have.
-fn unseen_turn(change: &Change) -> Option<&'static str> {
-    let is_known = change.from != States::ANY;
-    if is_known && !change.from.meets(States::only(HcState::Open)) {
-        return Some("its turn from OPEN was not told");
-    }
-    // Before DRAINING there is only OPEN; anything later has something between.
-    match (is_known, change.found) {
-        (true, _) => None,
-        (false, true) if change.to.shown_up() == Some(false) => {
-            Some("it told 503 already when it was first asked")
-        }
-        (false, true) => Some("it was past OPEN already when it was first asked"),
-        (false, false) => {
-            (change.to != States::only(HcState::Draining)).then_some("its turn from OPEN was not told")
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! What is left of a drain: its facts, and what was made of them.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -88,6 +89,19 @@ impl Record {
             gaps: self.facts.iter().filter(|timed| matches!(timed.fact, Fact::Gap { .. })).cloned().collect(),
             left_out: self.left_out,
         }
+    }
+
+    /// Its beginning and its pod, so that ids sort by time: the name of its directory. It stays inside of one directory
+    /// whatever the pod is called.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let begun = Timestamp::from_microsecond(self.begun().unwrap_or(0)).unwrap_or_default();
+        let plain = |text: &str, most: usize| -> String {
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
+            text.chars().take(most).map(|letter| if is_plain(letter) { letter } else { '-' }).collect()
+        };
+        let (namespace, pod, uid) = (plain(&self.namespace, 63), plain(&self.pod, 100), plain(&self.uid, 36));
+        format!("{}_{namespace}_{pod}_{uid}", begun.strftime("%Y%m%dT%H%M%S.%6fZ"))
     }
 
     /// When it began, UTC microseconds.

@@ -11,8 +11,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::Timestamp;
-
 use super::record::Record;
 
 /// Directories that are being written or removed begin so: nobody takes them for records.
@@ -70,7 +68,7 @@ impl Store {
 
     /// Writes a record and removes the oldest ones beyond the number that is kept. Returns where it is.
     pub fn write(&self, record: &Record) -> Result<PathBuf, StoreError> {
-        let name = name(record);
+        let name = record.id();
         let unfinished = self.unfinished("new");
         let written = vacant(&unfinished).and_then(|()| fs::create_dir(&unfinished)).and_then(|()| {
             fill(&unfinished, record)?;
@@ -176,19 +174,6 @@ fn remedy(cause: &io::Error) -> &'static str {
         }
         _ => "look at that file system, or give --record another directory",
     }
-}
-
-/// The name of a record: its beginning, so that names sort by time, and its pod. It stays inside of one directory whatever
-/// the pod is called.
-pub(crate) fn name(record: &Record) -> String {
-    let begun = Timestamp::from_microsecond(record.begun().unwrap_or(0)).unwrap_or_default();
-    let plain = |text: &str, most: usize| -> String {
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
-        text.chars().take(most).map(|letter| if is_plain(letter) { letter } else { '-' }).collect()
-    };
-    let (namespace, pod, uid) =
-        (plain(&record.namespace, 63), plain(&record.pod, 100), plain(&record.uid, 36));
-    format!("{}_{namespace}_{pod}_{uid}", begun.strftime("%Y%m%dT%H%M%S.%6fZ"))
 }
 
 /// Whether a name is that of a record: nothing else is ever removed.

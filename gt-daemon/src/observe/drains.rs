@@ -1,6 +1,6 @@
 //! Drains of the watched pods: whatever is learned of a pod is given to them, and what is over is told.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use gt_common::owner::Slot;
 use tracing::{debug, info};
@@ -13,10 +13,11 @@ use crate::{
         judged::{Judged, LateReset},
     },
     drain::{
-        fact::{self, stamp},
+        fact::{self, Timed, stamp},
         follow::{Drains, Rules, View},
         intervals::Intervals,
         ledger::Ledger,
+        news::Word,
         record::Record,
         writer::Writer,
     },
@@ -32,6 +33,8 @@ pub(super) struct Watch {
     slots: BTreeMap<Arc<str>, Vec<Slot>>,
     ledger: Arc<Ledger>,
     writer: Option<Writer>,
+    /// Drains that were over since somebody asked last.
+    over: Vec<Arc<Record>>,
 }
 
 impl Watch {
@@ -44,7 +47,7 @@ impl Watch {
         let patience = i64::try_from(patience.as_micros()).unwrap_or(i64::MAX);
         let lbs = lb.sources.iter().map(|source| Arc::clone(&source.name)).collect();
         let rules = Rules { patience, lbs, prediction: lb.prediction };
-        Self { drains: Drains::with(rules), slots: BTreeMap::new(), ledger, writer }
+        Self { drains: Drains::with(rules), slots: BTreeMap::new(), ledger, writer, over: Vec::new() }
     }
 
     /// Brings drains in step with the watched pods.
@@ -130,6 +133,26 @@ impl Watch {
         kernel.users(slots).ok()
     }
 
+    /// The drains that were over since the last call.
+    pub(super) fn take_over(&mut self) -> Vec<Arc<Record>> {
+        mem::take(&mut self.over)
+    }
+
+    /// The drains themselves.
+    pub(super) fn drains(&self) -> &Drains {
+        &self.drains
+    }
+
+    /// Whether anybody wants to hear of facts as they come.
+    pub(super) fn listen(&mut self, listens: bool) {
+        self.drains.listen(listens);
+    }
+
+    /// What was noted since the last call.
+    pub(super) fn news(&mut self) -> Vec<(Arc<str>, Word, Timed)> {
+        self.drains.news()
+    }
+
     /// Lets time pass.
     pub(super) fn tick(&mut self, now: Moment) {
         let over = self.drains.tick(now);
@@ -144,6 +167,7 @@ impl Watch {
             if let Some(writer) = &self.writer {
                 writer.push(&record);
             }
+            self.over.push(record);
         }
     }
 }

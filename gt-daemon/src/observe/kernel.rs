@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use gt_common::{
     connection::{CutKey, HcState, Lane},
-    counters::Losses,
+    counters::{Counters, Losses},
     owner::Slot,
 };
 
@@ -18,8 +18,14 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// What was lost of connections, or never came to be, on the way here.
     fn losses(&self) -> Result<Losses, ProbeError>;
 
+    /// What these slots have counted together.
+    fn counters(&self, slots: &[Slot]) -> Result<Counters, ProbeError>;
+
     /// Connections of users that these slots have: established, and closing.
-    fn users(&self, slots: &[Slot]) -> Result<(u64, u64), ProbeError>;
+    fn users(&self, slots: &[Slot]) -> Result<(u64, u64), ProbeError> {
+        let counters = self.counters(slots)?;
+        Ok(open(&counters, Lane::Data))
+    }
 
     /// The state of a pod's health sidecar, which teardowns keep from then on.
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError>;
@@ -34,19 +40,24 @@ impl Kernel for Maps {
         self.losses()
     }
 
-    fn users(&self, slots: &[Slot]) -> Result<(u64, u64), ProbeError> {
-        let (mut active, mut closing) = (0, 0);
+    fn counters(&self, slots: &[Slot]) -> Result<Counters, ProbeError> {
+        let mut sum = Counters::default();
         for slot in slots {
-            let counters = self.counters(*slot)?;
-            for (_, data) in Lane::ALL.iter().zip(&counters.lanes).filter(|(lane, _)| **lane == Lane::Data) {
-                active += (data.opened + data.adopted).saturating_sub(data.left);
-                closing += data.left.saturating_sub(data.closed);
-            }
+            sum.add(&self.counters(*slot)?);
         }
-        Ok((active, closing))
+        Ok(sum)
     }
 
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {
         self.set_hc(pod, state)
     }
+}
+
+/// Connections of a lane: established, and closing.
+pub(super) fn open(counters: &Counters, lane: Lane) -> (u64, u64) {
+    let all = Lane::ALL.iter().zip(&counters.lanes).filter(|(one, _)| **one == lane);
+    all.fold((0, 0), |(active, closing), (_, count)| {
+        let opened = count.opened + count.adopted;
+        (active + opened.saturating_sub(count.left), closing + count.left.saturating_sub(count.closed))
+    })
 }

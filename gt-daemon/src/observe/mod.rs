@@ -4,7 +4,8 @@
 //! readers going ([`readers`]), and their pace by what they say ([`current`]); a source that does not answer is told of
 //! once ([`faults`]). Kernel events come by a [`feed`]; everything goes to the join
 //! ([`correlate`](crate::correlate)), which says when a pod's readers must hurry. The kernel programs are told the state of
-//! each sidecar ([`kernel`]), the views see the [`board`]. All of it goes to the drains of pods too ([`drains`]), with what the
+//! each sidecar ([`kernel`]), the views see the [`board`], and whoever listens is told what happens ([`teller`]: how
+//! pods are, by [`status`], and what was [`seen`]). All of it goes to the drains of pods too ([`drains`]), with what the
 //! kernel has [lost](losses). While a pod drains its load balancers are asked ([`lb`]).
 //!
 //! Owns: the life of readers. Refuses: to judge, and to wait for any pod.
@@ -20,9 +21,12 @@ pub mod lb_board;
 mod losses;
 mod pod;
 mod readers;
+mod seen;
 mod slots;
+mod status;
 pub mod task;
 mod tell;
+mod teller;
 mod wanted;
 
 pub use board::Board;

@@ -221,6 +221,11 @@ impl PodState {
         self.states(now).state()
     }
 
+    /// Whether its hc answers 200 now; `None` where that is not known.
+    pub(super) fn shows_up(&self, now: Moment) -> Option<bool> {
+        self.states(now).shown_up()
+    }
+
     /// Whether its hc is, or was, read.
     pub(super) fn has_hc(&self) -> bool {
         self.wanted.hc.is_some() && self.had_hc

@@ -1,5 +1,8 @@
 //! The task: takes in whatever comes, in the order in which it comes.
 
+mod kernel;
+mod telling;
+
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
@@ -7,12 +10,11 @@ use std::{
     time::Duration,
 };
 
-use gt_common::connection::CutKey;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
 };
-use tracing::{debug, error};
+use tracing::error;
 
 use super::{
     board::Board,
@@ -23,11 +25,13 @@ use super::{
     losses::{Lost, Missed},
     pod::PodState,
     readers::Makings,
-    slots::{hold_slots, joined},
+    slots::joined,
     tell::tell,
+    teller::Teller,
     wanted::Signs,
 };
 use crate::{
+    api::desk::{Desk, Request},
     clock::Moment,
     correlate::Joins,
     dial::Dialler,
@@ -66,6 +70,10 @@ pub struct Settings {
     pub lb: lb::Settings,
     /// How long after a pod is gone its last connections are waited for, before its drain is judged without their end.
     pub patience: Duration,
+    /// The name of this node, where it is known.
+    pub node: Option<String>,
+    /// How many may listen at a time.
+    pub streams: usize,
 }
 
 /// What the observer works on.
@@ -101,6 +109,9 @@ pub struct Observer {
     hc_lost: u64,
     drains: Watch,
     lb: Lbs,
+    desk: Desk,
+    requests: mpsc::Receiver<Request>,
+    teller: Teller,
 }
 
 impl Observer {
@@ -121,6 +132,7 @@ impl Observer {
         let changes = parts.owners.changes();
         let drains =
             Watch::new(settings.patience, &settings.lb, Arc::clone(&parts.ledger), parts.writer.clone());
+        let (desk, requests) = Desk::new(settings.streams);
         let observer = Self {
             parts,
             signs: settings.signs,
@@ -136,6 +148,9 @@ impl Observer {
             hc_lost: 0,
             drains,
             lb: Lbs::new(settings.lb),
+            desk,
+            requests,
+            teller: Teller::new(settings.node),
         };
         Ok((observer, feed))
     }
@@ -144,6 +159,12 @@ impl Observer {
     #[must_use]
     pub fn lb_door(&self) -> mpsc::Sender<Heard> {
         self.lb.door()
+    }
+
+    /// Where it can be asked.
+    #[must_use]
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
     }
 
     /// Observes until `stop` is notified or dropped; then drains that go on are recorded as far as they are known.
@@ -158,6 +179,7 @@ impl Observer {
                 Some(report) = self.envoy_said.recv() => self.envoy(&report),
                 Some(heard) = self.lb.next() => self.lb(heard),
                 Ok(()) = self.changes.changed() => self.follow(),
+                Some(request) = self.requests.recv() => self.answer(request),
                 _ = ticks.tick() => self.tick(),
                 _ = &mut stop => break,
             }
@@ -196,11 +218,14 @@ impl Observer {
         let joined = joined(&published, &self.pods);
         self.joins().pods(&joined);
         self.drains.follow(&joined, &self.pods, now);
+        self.teller.follow(&joined);
+        self.spread(None, now);
     }
 
     fn next(&mut self, next: &Next) {
         match next {
             Next::Event(event) => {
+                self.teller.event(event);
                 let alarmed = self.joins().event(event);
                 self.alarm(alarmed);
             }
@@ -231,6 +256,7 @@ impl Observer {
         for late in late {
             self.drains.late_reset(&late, now);
         }
+        self.spread(Some(&judged), now);
     }
 
     /// What was not seen to end may be the one that a proxy has counted: until it is calm again nothing is exact.
@@ -263,6 +289,7 @@ impl Observer {
         {
             state.alarm_envoy();
         }
+        self.spread(None, now);
     }
 
     fn envoy(&mut self, report: &Report) {
@@ -273,13 +300,16 @@ impl Observer {
         show(&self.parts.board, state, now);
         let users = self.users(&report.uid);
         self.joins().envoy(report, users);
+        self.spread(None, now);
     }
 
     fn lb(&mut self, heard: Heard) {
-        for news in self.lb.heard(heard, &self.pods, &self.parts.board, Moment::now()) {
+        let now = Moment::now();
+        for news in self.lb.heard(heard, &self.pods, &self.parts.board, now) {
             self.joins().lb(&news.uid, &news.said);
             self.drains.lb(news);
         }
+        self.spread(None, now);
     }
 
     fn tick(&mut self) {
@@ -298,6 +328,7 @@ impl Observer {
         for over in self.lb.follow(&self.drains.draining(), &self.parts.board) {
             self.joins().lb_is_over(&over);
         }
+        self.tell_status(now);
         let wanting = self.joins().wants(now);
         self.alarm(wanting);
     }
@@ -318,63 +349,6 @@ impl Observer {
         }
         log_lost.store(log_dropped, Ordering::Relaxed);
         log_unreadable.store(self.makings.follower.unreadable(), Ordering::Relaxed);
-    }
-
-    /// Tells the kernel programs the states that have changed. What cannot be told now is at the next tick.
-    fn tell_kernel(&mut self, now: Moment) {
-        let Self { pods, parts, changes, generation, .. } = self;
-        for state in pods.values_mut() {
-            let hc = state.hc_state(now);
-            if hc == state.kernel_knows {
-                continue;
-            }
-            let Some(_slots_stay_whose_they_are) = hold_slots(&parts.owners, changes, *generation) else {
-                return;
-            };
-            let (pod, namespace) = (&state.followed.pod.name, &state.followed.pod.namespace);
-            match parts.kernel.set_hc(state.followed.slot, hc) {
-                Ok(()) => debug!(pod, namespace, state = ?hc, "hc"),
-                Err(error) => error!(pod, namespace, %error, "teardowns do not bear the state of its hc"),
-            }
-            // Told or not: an error would be the same ten times a second.
-            state.kernel_knows = hc;
-        }
-    }
-
-    fn read_cuts(&mut self) {
-        let cuts: Vec<(CutKey, u64)> = {
-            let Some(_slots_stay_whose_they_are) =
-                hold_slots(&self.parts.owners, &self.changes, self.generation)
-            else {
-                return;
-            };
-            match self.parts.kernel.cuts() {
-                Ok(cuts) => cuts.into_iter().collect(),
-                // A scrape meets the same error, and tells it.
-                Err(error) => return debug!(%error, "cuts are not joined now"),
-            }
-        };
-        let now = Moment::now();
-        let found = self.joins().kernel_cuts(&cuts, now);
-        for judged in &found {
-            tell(judged, self.parts.hz);
-            self.drains.judged(judged, now);
-        }
-    }
-
-    /// How many users are connected to the pods that drain.
-    fn count_users(&mut self, now: Moment) {
-        if let Some(_slots_stay_whose_they_are) =
-            hold_slots(&self.parts.owners, &self.changes, self.generation)
-        {
-            self.drains.count(&*self.parts.kernel, now);
-        }
-    }
-
-    /// How many users are connected to a pod; `None` while that cannot be told.
-    fn users(&self, uid: &str) -> Option<(u64, u64)> {
-        let _slots_stay_whose_they_are = hold_slots(&self.parts.owners, &self.changes, self.generation)?;
-        self.drains.users(uid, &*self.parts.kernel)
     }
 
     fn joins(&self) -> MutexGuard<'_, Joins> {

@@ -21,6 +21,7 @@ pub mod tree;
 pub mod wake;
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     path::PathBuf,
     time::{Duration, SystemTime},
@@ -36,6 +37,8 @@ pub struct Pod {
     pub uid: String,
     /// The API's UID where that is another one: of a static pod the API shows a mirror.
     pub api_uid: Option<String>,
+    /// Its labels; `None` where the source does not tell any.
+    pub labels: Option<BTreeMap<String, String>>,
     pub containers: Vec<Container>,
     /// Its cgroup, where the source knows it better than the cgroup tree.
     pub cgroup: Option<PathBuf>,

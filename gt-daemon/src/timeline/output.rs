@@ -64,7 +64,7 @@ pub fn write(directory: &Path, records: &[Record]) -> Result<Vec<PathBuf>, Outpu
     let mut places = Vec::new();
     for record in records {
         let place =
-            if records.len() == 1 { directory.to_owned() } else { directory.join(store::name(record)) };
+            if records.len() == 1 { directory.to_owned() } else { directory.join(record.id()) };
         replace(&place, record).map_err(|cause| OutputError { path: place.clone(), cause })?;
         places.push(place);
     }

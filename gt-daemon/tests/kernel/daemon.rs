@@ -99,7 +99,8 @@ impl Daemon {
         let mut command = Command::new(binary());
         command
             .arg("run")
-            .args(["--listen", &address.to_string(), "--log", "debug"])
+            .args(["--listen", &address.to_string(), "--log", "debug", "--local", "off", "--socket"])
+            .arg(directory.path().join("gt.sock"))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

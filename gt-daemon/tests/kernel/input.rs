@@ -29,7 +29,17 @@ pub fn cases(skip: Option<&String>) -> Vec<Case> {
 
 fn daemon() -> Command {
     let mut command = Command::new(binary());
-    command.args(["run", "--listen", "127.0.0.1:0", "--pods", "static:/dev/null"]);
+    command.args([
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--local",
+        "off",
+        "--socket",
+        "",
+        "--pods",
+        "static:/dev/null",
+    ]);
     command
 }
 
@@ -52,7 +62,17 @@ fn no_root() -> Result<()> {
     let copy = directory.path().join("gt-daemon");
     fs::copy(binary(), &copy)?;
     let output = Command::new(copy)
-        .args(["run", "--listen", "127.0.0.1:0", "--pods", "static:/dev/null"])
+        .args([
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+            "--local",
+            "off",
+            "--socket",
+            "",
+            "--pods",
+            "static:/dev/null",
+        ])
         .uid(65534)
         .gid(65534)
         .output()?;
@@ -73,7 +93,17 @@ fn no_btf() -> Result<()> {
     let output = Command::new("unshare")
         .args(["-m", "/bin/sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" \"$@\""])
         .arg(binary())
-        .args(["run", "--listen", "127.0.0.1:0", "--pods", "static:/dev/null"])
+        .args([
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+            "--local",
+            "off",
+            "--socket",
+            "",
+            "--pods",
+            "static:/dev/null",
+        ])
         .output()?;
     refused(&output, 1, &["/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"])
 }
@@ -89,14 +119,25 @@ fn no_cgroups() -> Result<()> {
 fn port_in_use() -> Result<()> {
     let taken = TcpListener::bind("127.0.0.1:0")?;
     let address = taken.local_addr()?.to_string();
-    let output =
-        Command::new(binary()).args(["run", "--listen", &address, "--pods", "static:/dev/null"]).output()?;
+    let output = Command::new(binary())
+        .args(["run", "--listen", &address, "--local", "off", "--socket", "", "--pods", "static:/dev/null"])
+        .output()?;
     refused(&output, 1, &[&address, "--listen"])
 }
 
 fn unreadable_pods_file() -> Result<()> {
     let output = Command::new(binary())
-        .args(["run", "--listen", "127.0.0.1:0", "--pods", "static:/nonexistent/pods.toml"])
+        .args([
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+            "--local",
+            "off",
+            "--socket",
+            "",
+            "--pods",
+            "static:/nonexistent/pods.toml",
+        ])
         .output()?;
     refused(&output, 1, &["/nonexistent/pods.toml", "--pods"])
 }
@@ -106,13 +147,25 @@ fn malformed_pods_file() -> Result<()> {
     let file = directory.path().join("pods.toml");
     fs::write(&file, "[[pod]]\nname = 7\n")?;
     let pods = format!("static:{}", file.display());
-    let output = Command::new(binary()).args(["run", "--listen", "127.0.0.1:0", "--pods", &pods]).output()?;
+    let output = Command::new(binary())
+        .args(["run", "--listen", "127.0.0.1:0", "--local", "off", "--socket", "", "--pods", &pods])
+        .output()?;
     refused(&output, 1, &[&file.display().to_string(), "docs/pods-file.md"])
 }
 
 fn no_kubelet() -> Result<()> {
     let output = Command::new(binary())
-        .args(["run", "--listen", "127.0.0.1:0", "--pods", "kubelet:/nonexistent/pods"])
+        .args([
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+            "--local",
+            "off",
+            "--socket",
+            "",
+            "--pods",
+            "kubelet:/nonexistent/pods",
+        ])
         .output()?;
     refused(&output, 1, &["/nonexistent/pods", "--pods"])
 }

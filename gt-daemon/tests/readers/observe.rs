@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Result, ensure};
 use gt_common::{
     connection::{CutKey, Evidence, HcState, How, Lane, Phase, Protocol},
-    counters::Losses,
+    counters::{Counters, Losses},
     owner::Slot,
 };
 use gt_daemon::{
@@ -76,8 +76,8 @@ impl Kernel for Told {
         Ok(Losses::default())
     }
 
-    fn users(&self, _slots: &[Slot]) -> Result<(u64, u64), ProbeError> {
-        Ok((0, 0))
+    fn counters(&self, _slots: &[Slot]) -> Result<Counters, ProbeError> {
+        Ok(Counters::default())
     }
 
     fn set_hc(&self, pod: Slot, state: HcState) -> Result<(), ProbeError> {
@@ -107,7 +107,7 @@ impl Drop for Observing {
 
 pub fn settings() -> Settings {
     let signs = Signs { hc_container: Some("hc".to_owned()), hc_port: 18_180, ..Signs::default() };
-    Settings { signs, patience: Duration::from_secs(60), ..Settings::default() }
+    Settings { signs, patience: Duration::from_secs(60), streams: 4, ..Settings::default() }
 }
 
 fn observer(settings: Settings) -> Result<(Observer, Feed, Parts, Arc<Told>)> {

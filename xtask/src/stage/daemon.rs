@@ -34,7 +34,8 @@ impl Daemon {
         let stderr = workdir.join("gt-daemon.stderr");
         let mut command = Command::new(binary);
         command
-            .args(["run", "--listen", &address.to_string()])
+            .args(["run", "--listen", &address.to_string(), "--local", "off", "--socket"])
+            .arg(workdir.join("gt.sock"))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -66,6 +66,7 @@ pub fn read(object: &Object, selection: &Selection) -> Option<Entry> {
             name: name.clone(),
             uid: uid.clone(),
             api_uid: (api_uid != uid).then_some(api_uid),
+            labels: Some(labels.clone()),
             ports: ports(&stated, object, &addresses),
             containers,
             protocol: stated.protocol,
