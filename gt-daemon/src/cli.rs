@@ -1,16 +1,21 @@
 //! The command line. Exit codes: 0 all well, 1 the environment is wrong, 2 the command line is wrong. Commands that end with a
 //! verdict have its code instead, 0, 2 or 3, and 1 for a wrong command line.
 
+pub mod client;
 pub mod door;
 mod lb;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use tracing_subscriber::EnvFilter;
 
-use self::door::DoorOptions;
 pub use self::lb::LbOptions;
+use self::{
+    client::{DrainsOptions, TraceOptions},
+    door::DoorOptions,
+};
 use crate::{
     envoy::{self, scope::Ignored},
     hc::{
@@ -49,12 +54,23 @@ pub enum Command {
     ///
     /// Exit codes: 0 protected, 1 the environment or the command line is wrong, 2 broken, 3 inconclusive.
     Timeline(timeline::Options),
+    /// Show what happens to pods, as it happens, by the daemon on their node.
+    Trace(Box<TraceOptions>),
+    /// List the drains that are over.
+    Drains(Box<DrainsOptions>),
+    /// Print what a shell needs to complete this command line.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, in roff.
+    Man,
 }
 
 /// The exit code of a command line that is wrong, by its words: 2, or 1 where 2 is a verdict.
 #[must_use]
 pub fn refused(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> u8 {
-    let has_verdict = words.into_iter().nth(1).is_some_and(|word| word == "timeline");
+    let has_verdict = words.into_iter().nth(1).is_some_and(|word| word == "timeline" || word == "trace");
     match error.exit_code() {
         0 => 0,
         _ if has_verdict => 1,
@@ -331,6 +347,7 @@ mod tests {
         assert_eq!(code(&["gt-daemon", "timeline"]), 1);
         assert_eq!(code(&["gt-daemon", "timeline", "x", "--offset", "lb=1"]), 1);
         assert_eq!(code(&["gt-daemon", "timeline", "--help"]), 0);
+        assert_eq!(code(&["gt-daemon", "trace", "--nonsense"]), 1);
         assert_eq!(code(&["gt-daemon", "run", "--nonsense"]), 2);
     }
 

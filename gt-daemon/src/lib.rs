@@ -3,6 +3,7 @@
 //! Sources ([`kernel`], [`probes`], [`pods`], [`hc`], [`envoy`], [`lb`]) depend inward, views ([`metrics`], [`http`],
 //! [`report`], [`doctor`])
 //! outward; sources never import each other's insides. [`observe`] brings sources to the join ([`correlate`]).
+//! [`trace`] and [`listing`] are the consoles' side, which reach a daemon by a [`client`] at its [`api`].
 //! docs/architecture.md has the picture.
 
 pub mod api;
@@ -19,6 +20,7 @@ pub mod hc;
 pub mod http;
 pub mod kernel;
 pub mod lb;
+pub mod listing;
 pub mod logging;
 pub mod metrics;
 pub mod observe;
@@ -27,4 +29,6 @@ pub mod poll;
 pub mod probes;
 pub mod report;
 pub mod run;
+pub mod shell;
 pub mod timeline;
+pub mod trace;

@@ -1,13 +1,13 @@
 //! `gt-daemon`: see [`gt_daemon::cli`].
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::Parser as _;
 use gt_daemon::{
     cli::{self, Cli, Command},
-    doctor, logging,
+    doctor, listing, logging,
     report::command::report,
-    run, timeline,
+    run, shell, timeline, trace,
 };
 
 fn main() -> ExitCode {
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // On stderr, or for --help on stdout; a closed pipe is nothing to tell of.
             let _printed = error.print();
-            return ExitCode::from(cli::refused(&error, std::env::args_os()));
+            return ExitCode::from(cli::refused(&error, env::args_os()));
         }
     };
     let outcome = match cli.command {
@@ -24,6 +24,10 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Report(options) => report(&options),
         Command::Timeline(options) => timeline::timeline(&options),
+        Command::Trace(options) => trace::trace(&options),
+        Command::Drains(options) => listing::drains(&options),
+        Command::Completions { shell } => shell::completions(shell).map(|()| ExitCode::SUCCESS),
+        Command::Man => shell::man().map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

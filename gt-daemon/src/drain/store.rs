@@ -110,25 +110,34 @@ impl Store {
         Ok(())
     }
 
-    /// Names of directories in it, in order. A link to one is none.
     fn names(&self, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            if let Ok(name) = entry.file_name().into_string()
-                && wanted(&name)
-                && entry.file_type()?.is_dir()
-            {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        names(&self.dir, wanted)
     }
 
     fn unfinished(&self, what: &str) -> PathBuf {
         self.dir.join(format!("{UNFINISHED}{what}-{}", std::process::id()))
     }
+}
+
+/// The records in a directory, the oldest first.
+pub fn ids(dir: &Path) -> io::Result<Vec<String>> {
+    names(dir, is_record)
+}
+
+/// Names of directories in one, in order. A link to one is none.
+fn names(dir: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && wanted(&name)
+            && entry.file_type()?.is_dir()
+        {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// What could not be removed before may be in the way.

@@ -63,8 +63,7 @@ pub fn notes(notes: &[Note]) -> String {
 pub fn write(directory: &Path, records: &[Record]) -> Result<Vec<PathBuf>, OutputError> {
     let mut places = Vec::new();
     for record in records {
-        let place =
-            if records.len() == 1 { directory.to_owned() } else { directory.join(record.id()) };
+        let place = if records.len() == 1 { directory.to_owned() } else { directory.join(record.id()) };
         replace(&place, record).map_err(|cause| OutputError { path: place.clone(), cause })?;
         places.push(place);
     }

@@ -94,18 +94,19 @@ impl Surroundings {
 pub async fn load(access: &Access) -> Result<Config, ConfigError> {
     match access {
         Access::InCluster => Ok(Config::incluster()?),
-        Access::Kubeconfig(files) => from_files(files)
+        Access::Kubeconfig(files) => from_files(files, &KubeConfigOptions::default())
             .await
             .map_err(|cause| ConfigError::Kubeconfig { file: files.clone(), cause: Box::new(cause) }),
     }
 }
 
-async fn from_files(files: &str) -> Result<Config, KubeconfigError> {
+/// Reads one file, or several with colons between them, which complete each other.
+pub(crate) async fn from_files(files: &str, choice: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
     let mut merged = Kubeconfig::default();
     for file in std::env::split_paths(files).filter(|file: &PathBuf| !file.as_os_str().is_empty()) {
         merged = merged.merge(Kubeconfig::read_from(file)?)?;
     }
-    Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await
+    Config::from_custom_kubeconfig(merged, choice).await
 }
 
 #[cfg(test)]
