@@ -82,12 +82,15 @@ fn obstacles(backend: Backend) -> Option<String> {
     Some(obstacle.to_owned())
 }
 
+/// The daemon's socket, in its directory.
+const SOCKET: &str = "gt.sock";
+
 /// A running daemon.
 pub struct Daemon {
     process: Process,
     pub address: SocketAddr,
     log: PathBuf,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Daemon {
@@ -100,13 +103,13 @@ impl Daemon {
         command
             .arg("run")
             .args(["--listen", &address.to_string(), "--log", "debug", "--local", "off", "--socket"])
-            .arg(directory.path().join("gt.sock"))
+            .arg(directory.path().join(SOCKET))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(&log)?);
         let process = Process::start("gt-daemon", &mut command)?;
-        let mut daemon = Self { process, address, log, _directory: directory };
+        let mut daemon = Self { process, address, log, directory };
         let ready = eventually("the daemon to be ready", Duration::from_secs(60), || {
             if let Ok(Some(status)) = daemon.process.child().try_wait() {
                 return Some(Err(anyhow::anyhow!("the daemon ended with {status}")));
@@ -115,6 +118,11 @@ impl Daemon {
         });
         ready.and_then(|result| result).with_context(|| format!("daemon's log:\n{}", daemon.log()))?;
         Ok(daemon)
+    }
+
+    /// Where consoles reach it.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join(SOCKET)
     }
 
     /// The process id.

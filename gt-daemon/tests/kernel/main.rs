@@ -21,6 +21,7 @@ mod owners;
 mod rst;
 mod scene;
 mod table;
+mod trace;
 mod turnover;
 mod wire;
 
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         cases.extend(table::cases(backend, skip.as_ref()));
         cases.extend(alarms::cases(backend, skip.as_ref()));
         cases.extend(turnover::cases(backend, skip.as_ref()));
+        cases.extend(trace::cases(backend, skip.as_ref()));
     }
     let trials = cases
         .into_iter()
