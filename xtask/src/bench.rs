@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, `hooks` the others.
+//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, [`latency`] one, `hooks` the
+//! others.
 //!
 //! Owns: the order of the rounds of `hooks`. Refuses: absolute figures of hooks in [`document`], which would say more
 //! about a machine than about gt; each one is a difference or a ratio of two things in one run.
@@ -6,6 +7,7 @@
 mod daemon;
 mod document;
 mod figures;
+mod latency;
 mod load;
 mod machine;
 mod programs;
@@ -36,6 +38,8 @@ pub enum Bench {
     Hooks(Options),
     /// Compare gt's look at an Envoy with a process that is started in the pod to ask the same
     Reading(reading::Options),
+    /// Time the way from an event in the kernel to its line at a console
+    Latency(latency::Options),
 }
 
 /// How the benchmark may be told to differ.
@@ -76,6 +80,7 @@ pub fn run(what: &Bench) -> Result<()> {
     match what {
         Bench::Hooks(options) => hooks(options),
         Bench::Reading(options) => reading::run(options),
+        Bench::Latency(options) => latency::run(options),
     }
 }
 

@@ -76,6 +76,33 @@ fn client(address: SocketAddr, ending: Ending, until: Instant) -> Result<u64> {
     Ok(connections)
 }
 
+/// Makes so many connections a second, each at its instant or as soon after it as can be; returns how many.
+pub(super) fn paced(address: SocketAddr, per_second: u32, length: Duration) -> Result<u64> {
+    let began = Instant::now();
+    let pause = Duration::from_secs(1) / per_second;
+    thread::scope(|scope| {
+        let client = |first: u32| {
+            let mut made = 0;
+            for number in (first..).step_by(THREADS) {
+                let at = pause * number;
+                if at >= length {
+                    break;
+                }
+                thread::sleep(at.saturating_sub(began.elapsed()));
+                connection(address, Ending::Close)
+                    .with_context(|| format!("connection {number} to {address}"))?;
+                made += 1;
+            }
+            Ok(made)
+        };
+        let clients: Vec<_> = (0..).take(THREADS).map(|first| scope.spawn(move || client(first))).collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .sum::<Result<u64>>()
+    })
+}
+
 fn connection(address: SocketAddr, ending: Ending) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(REQUEST)?;

@@ -122,6 +122,11 @@ impl Stage {
         wire.client_end.enter(|| load::run(wire.address, load))?
     }
 
+    /// Makes connections to the watched pod, so many a second; returns how many.
+    pub(super) fn paced(&self, per_second: u32, length: Duration) -> Result<u64> {
+        self.watched.client_end.enter(|| load::paced(self.watched.address, per_second, length))?
+    }
+
     /// Waits until the daemon counts connections of the pod.
     pub(super) fn until_watched(&self, daemon: &Daemon) -> Result<()> {
         let load = Load { length: Duration::from_millis(20), ending: Ending::Close };

@@ -23,6 +23,7 @@ const FIRST_SERIES: &str = "gt_connections_opened_total";
 pub struct Daemon {
     process: Process,
     address: SocketAddr,
+    socket: PathBuf,
     stderr: PathBuf,
 }
 
@@ -32,16 +33,18 @@ impl Daemon {
     pub fn start(binary: &Path, arguments: &[&str], workdir: &Path) -> Result<Self> {
         let address = free_address()?;
         let stderr = workdir.join("gt-daemon.stderr");
+        let socket = workdir.join("gt.sock");
         let mut command = Command::new(binary);
         command
             .args(["run", "--listen", &address.to_string(), "--local", "off", "--socket"])
-            .arg(workdir.join("gt.sock"))
+            .arg(&socket)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&stderr).with_context(|| format!("cannot make {}", stderr.display()))?)
             .process_group(0);
-        let mut daemon = Self { process: Process::start("gt-daemon", &mut command)?, address, stderr };
+        let mut daemon =
+            Self { process: Process::start("gt-daemon", &mut command)?, address, socket, stderr };
         let ready = interrupt::wait_for("gt-daemon's /readyz to answer 200", Duration::from_secs(20), || {
             daemon.running()?;
             Ok(daemon.get("/readyz").ok().filter(|reply| reply.status == 200).map(drop))
@@ -89,6 +92,12 @@ impl Daemon {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where consoles reach it.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Its process.
