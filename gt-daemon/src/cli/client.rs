@@ -32,7 +32,7 @@ pub struct ClientOptions {
     #[arg(long, short, value_name = "NAMESPACE", value_parser = super::namespace)]
     pub namespace: Option<String>,
     /// The namespace of gt-daemon's pods.
-    #[arg(long, value_name = "NAMESPACE", default_value = "gt-system", env = "GT_DAEMON_NAMESPACE",
+    #[arg(long, value_name = "NAMESPACE", default_value = "gt", env = "GT_DAEMON_NAMESPACE",
           value_parser = super::namespace)]
     pub daemon_namespace: String,
     /// The labels of gt-daemon's pods.
