@@ -153,7 +153,7 @@ async fn follow(State(views): State<Views>, RawQuery(query): RawQuery) -> Respon
             };
             let events = stream::iter([Arc::new(hello)]).chain(heard(receiver));
             let keep_alive = sse::KeepAlive::new().interval(KEEP_ALIVE).text("");
-            Sse::new(events.map(event)).keep_alive(keep_alive).into_response()
+            Sse::new(events.map(|message| event(&message))).keep_alive(keep_alive).into_response()
         }
         Err(error) => unavailable(error),
     }
@@ -163,9 +163,9 @@ fn heard(receiver: mpsc::Receiver<Arc<Message>>) -> impl Stream<Item = Arc<Messa
     stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)))
 }
 
-fn event(message: Arc<Message>) -> Result<sse::Event, Infallible> {
+fn event(message: &Message) -> Result<sse::Event, Infallible> {
     // JSON of these types cannot fail, and has no line ends.
-    Ok(sse::Event::default().data(serde_json::to_string(&*message).unwrap_or_default()))
+    Ok(sse::Event::default().data(serde_json::to_string(message).unwrap_or_default()))
 }
 
 fn unavailable(error: DeskError) -> Response {

@@ -26,7 +26,7 @@ const LONGEST: usize = 64 << 20;
 pub async fn document<T: DeserializeOwned>(door: &Door, path: &str) -> Result<T, Fault> {
     let body = open(door, path).await?;
     let bytes = whole(door, body).await?;
-    serde_json::from_slice(&bytes).map_err(|error| stranger(door, error))
+    serde_json::from_slice(&bytes).map_err(|error| stranger(door, error.to_string()))
 }
 
 /// Asks, and gives the answer's body as it comes.
@@ -46,16 +46,16 @@ pub(super) async fn open(door: &Door, path: &str) -> Result<Incoming, Fault> {
 async fn ask(door: &Door, path: &str) -> Result<Response<Incoming>, Fault> {
     let line = door.dial().await?;
     let (mut sender, connection) =
-        http1::handshake(TokioIo::new(line)).await.map_err(|error| stranger(door, error))?;
+        http1::handshake(TokioIo::new(line)).await.map_err(|error| stranger(door, error.to_string()))?;
     // An error here ends the answer, with that error; the end of the answer ends this.
     tokio::spawn(connection);
     let request = Request::get(path)
         .header(HOST, "localhost")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| stranger(door, error))?;
+        .map_err(|error| stranger(door, error.to_string()))?;
     sender.send_request(request).await.map_err(|error| {
         if error.is_parse() {
-            return stranger(door, error);
+            return stranger(door, error.to_string());
         }
         Fault::connect(door.name(), io::Error::other(error))
     })
@@ -73,6 +73,6 @@ fn slow(door: &Door) -> Fault {
     Fault::Silent { door: door.name(), cause: format!("nothing came within {} s", PATIENCE.as_secs()) }
 }
 
-fn stranger(door: &Door, cause: impl ToString) -> Fault {
-    Fault::Stranger { door: door.name(), cause: cause.to_string() }
+fn stranger(door: &Door, cause: String) -> Fault {
+    Fault::Stranger { door: door.name(), cause }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use gt_common::{counters::Counters, owner::Slot};
 
-use super::{pod::PodState, seen, status::status};
+use super::{board::Board, pod::PodState, seen, status::status};
 use crate::{
     api::{
         desk::Request,
@@ -38,6 +38,7 @@ pub(super) struct Sight<'a> {
     pub(super) pods: &'a BTreeMap<Arc<str>, PodState>,
     pub(super) drains: &'a Drains,
     pub(super) joins: &'a Joins,
+    pub(super) board: &'a Board,
     /// What the kernel counted for slots; `None` while slots go to other owners, or it cannot be read.
     pub(super) counters: &'a dyn Fn(&[Slot]) -> Option<Counters>,
     pub(super) now: Moment,
@@ -228,7 +229,7 @@ impl Teller {
         let counters = if slots.is_empty() { None } else { (sight.counters)(&slots) };
         let told =
             status(state, joined, sight.joins, sight.drains, (counters.as_ref(), intervals), sight.now);
-        let mut told = PodStatus { node: self.node.clone(), ..told };
+        let mut told = PodStatus { node: self.node.clone(), lb: sight.board.lb.serving(uid), ..told };
         if counters.is_none() && !slots.is_empty() {
             // Slots go to other owners just now: in a moment there are counts again.
             let PodStatus { connections, rsts_sent, rsts_received, .. } = last.status;

@@ -112,7 +112,7 @@ fn start(missing: &[&str]) -> anyhow::Result<Contained> {
     for variable in list(&container["env"]) {
         command.env(text(&variable["name"]), variable["value"].as_str().unwrap_or("a-node"));
     }
-    command.env("GT_LISTEN", address.to_string()).env("GT_PODS", "kubelet");
+    command.env("GT_LISTEN", address.to_string()).env("GT_PODS", "kubelet").env("GT_LOCAL", "off");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
     let process = Process::start("gt-daemon in its container", &mut command)?;
     Ok(Contained { process, address, stderr, _directory: directory })

@@ -85,6 +85,7 @@ fn mounts() -> anyhow::Result<()> {
         ("/sys/kernel/btf".to_owned(), "/sys/kernel/btf".to_owned(), true),
         ("/var/log/pods".to_owned(), "/var/log/pods".to_owned(), true),
         ("/var/log/containers".to_owned(), "/var/log/containers".to_owned(), true),
+        ("/run/gt".to_owned(), "/run/gt".to_owned(), false),
         (String::new(), records.rsplit_once('/').context("GT_RECORD is no path")?.0.to_owned(), false),
     ]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -59,6 +59,6 @@ impl Observer {
         };
         let joins = parts.joins.lock().unwrap_or_else(PoisonError::into_inner);
         let drains = drains.drains();
-        look(teller, Sight { pods, drains, joins: &joins, counters: &counters, now });
+        look(teller, Sight { pods, drains, joins: &joins, board: &parts.board, counters: &counters, now });
     }
 }
