@@ -4,6 +4,7 @@
 pub mod client;
 pub mod door;
 mod lb;
+pub mod screen;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -10,6 +10,7 @@ pub mod api;
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod console;
 pub mod correlate;
 pub mod dial;
 pub mod doctor;
