@@ -27,6 +27,8 @@ pub enum Need {
     Demo,
     /// Look at pages as a person does.
     Browser,
+    /// Show the console on a real terminal.
+    Terminal,
     /// Boot other kernels.
     Vm,
     /// Scrape daemons and judge alerts.
@@ -36,7 +38,7 @@ pub enum Need {
 }
 
 /// Everything there is.
-pub const ALL: [Need; 8] = [
+pub const ALL: [Need; 9] = [
     Need::Build,
     Need::Sandbox,
     Need::Runtime,
@@ -45,6 +47,7 @@ pub const ALL: [Need; 8] = [
     Need::Alerts,
     Need::Deploy,
     Need::Browser,
+    Need::Terminal,
 ];
 
 /// Installs what `needs` ask for. All parts are tried before the errors are told, so that one run

@@ -33,6 +33,7 @@ const PACKAGES: &[Package] = &[
     package("runc", Need::Runtime, "starts containerd's containers"),
     package("systemd", Need::Runtime, "makes the cgroups of containers, in a container of its own"),
     package("curl", Need::Runtime, "plays the poller that gt replaces, in `bench reading`"),
+    package("tmux", Need::Terminal, "the real terminal of the console's tests"),
     package("haproxy", Need::Demo, "the load balancer of the demo"),
     package("wrk", Need::Demo, "the continuous load of the lab"),
     package("python3-pip", Need::Demo, "fetches the wheel that holds Envoy"),
