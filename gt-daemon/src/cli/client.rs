@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
+use super::screen::ScreenOptions;
 use crate::{
     api::door,
     client::{Choice, Wanted, cluster::ClusterOptions},
@@ -92,6 +93,8 @@ pub struct TraceOptions {
     #[arg(long)]
     pub until_gone: bool,
     #[command(flatten)]
+    pub screen: ScreenOptions,
+    #[command(flatten)]
     pub client: ClientOptions,
 }
 
@@ -111,7 +114,7 @@ impl TraceOptions {
 /// Forms of what `trace` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceOutput {
-    /// What fits the place it goes to.
+    /// The live console on a terminal, else lines.
     Auto,
     /// One event a line, in words.
     Lines,

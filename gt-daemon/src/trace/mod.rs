@@ -1,10 +1,11 @@
 //! `gt-daemon trace`: what happens to pods, as it happens.
 //!
-//! [`lines`] puts messages into words, [`until`] knows when all that was to be seen has been.
+//! On a terminal the live console shows it ([`screen`]). [`lines`] puts messages into words, [`until`] knows when all that was to be seen has been.
 //!
 //! Owns: what is printed. Refuses: to judge; the daemon has.
 
 pub mod lines;
+mod screen;
 pub mod until;
 
 use std::{
@@ -20,19 +21,35 @@ use self::{lines::Lines, until::UntilGone};
 use crate::{
     cli::client::{TraceOptions, TraceOutput},
     client::{self, Messages, Way},
+    console::command::{is_possible, replay},
 };
 
 /// Shows what happens, until the pods are gone or whoever reads has.
 pub fn trace(options: &TraceOptions) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &options.screen.replay {
+        anyhow::ensure!(is_on_screen(options), "--replay needs a terminal, and no other --output than auto");
+        let one = options.pods.len() == 1;
+        return replay(path, options.screen.speed, options.screen.console(one, options.until_gone));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start; is the process or memory limit of this machine reached?")?;
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         let way = Way::open(options.client.choice()).await?;
         let messages = client::connect(&way, &options.wanted()).await?;
+        if is_on_screen(options) {
+            return screen::show(messages, options).await;
+        }
         print(messages, options.output, options.until_gone, &mut io::stdout().lock()).await
-    })
+    });
+    // The thread that reads keys must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+fn is_on_screen(options: &TraceOptions) -> bool {
+    options.output == TraceOutput::Auto && is_possible()
 }
 
 /// Prints messages, one a line, each at once.
