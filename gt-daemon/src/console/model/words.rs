@@ -137,6 +137,7 @@ fn source_word(source: Source) -> &'static str {
         Source::Envoy => "the proxy",
         Source::Pods => "the pod",
         Source::Lb => "the load balancer",
+        Source::Client => "why clients' requests failed",
         Source::Record => "some facts",
     }
 }
