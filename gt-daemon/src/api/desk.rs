@@ -13,6 +13,7 @@ use super::{
     hub::Reader,
     message::{Message, PodStatus},
 };
+use crate::drain::record::Record;
 
 /// Questions that wait at most.
 const ROOM: usize = 16;
@@ -22,6 +23,8 @@ const ROOM: usize = 16;
 pub enum Request {
     /// How all watched pods are.
     Pods(oneshot::Sender<Vec<PodStatus>>),
+    /// The drains that go on, as far as they are known: of the pod with this UID, or of all.
+    Draining(Option<String>, oneshot::Sender<Vec<Record>>),
     /// To be told from now on.
     Follow(Reader),
 }
@@ -62,6 +65,13 @@ impl Desk {
     pub async fn pods(&self) -> Result<Vec<PodStatus>, DeskError> {
         let (answer, answered) = oneshot::channel();
         self.ask(Request::Pods(answer))?;
+        answered.await.map_err(|_| DeskError::Ended)
+    }
+
+    /// The drains that go on, as far as they are known: of the pod with this UID, or of all.
+    pub async fn draining(&self, uid: Option<String>) -> Result<Vec<Record>, DeskError> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Request::Draining(uid, answer))?;
         answered.await.map_err(|_| DeskError::Ended)
     }
 

@@ -13,4 +13,5 @@ pub mod door;
 pub mod doors;
 pub mod hub;
 pub mod message;
+mod pages;
 pub mod routes;

@@ -6,7 +6,7 @@
 //! - `GET /v1/stream?pod=[NS/]NAME&select=LABELS`: what happens from now on, `text/event-stream` of
 //!   [`Message`](super::message::Message).
 //!
-//! What goes wrong is told as `{"error": ".."}`.
+//! And the pages of [`pages`]. What goes wrong is told as `{"error": ".."}`.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -27,6 +27,7 @@ use super::{
     ask::Ask,
     desk::{Desk, DeskError},
     message::Message,
+    pages,
 };
 use crate::{
     clock::Moment,
@@ -41,7 +42,7 @@ use crate::{
 pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// How long the observer may take to say how pods are.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is shown.
 #[derive(Clone, Debug)]
@@ -84,6 +85,7 @@ pub fn router(views: Views) -> Router {
         .route("/v1/drains", get(drains))
         .route("/v1/drains/{id}", get(drain))
         .route("/v1/stream", get(follow))
+        .merge(pages::routes())
         .fallback(async |uri: Uri| fault(StatusCode::NOT_FOUND, format!("there is no {}", uri.path())))
         .layer(middleware::from_fn(local_names_only))
         .with_state(views)

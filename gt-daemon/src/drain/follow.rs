@@ -100,6 +100,13 @@ impl Drains {
         Some(self.pods.get(uid)?.record(now.utc_us, &self.rules)?.intervals)
     }
 
+    /// The drains that go on, as far as they are known: of the pod with this UID, or of all.
+    #[must_use]
+    pub fn going_on(&self, uid: Option<&str>, now: Moment) -> Vec<Record> {
+        let wanted = self.pods.iter().filter(|(known, _)| uid.is_none_or(|uid| uid == &***known));
+        wanted.filter_map(|(_, pod)| pod.record(now.utc_us)).collect()
+    }
+
     /// All that is known of a pod's hc by now, and whether it has just answered.
     pub fn hc(&mut self, uid: &str, changes: Vec<Change>, answered: bool, now: Moment) {
         if let Some(pod) = self.pods.get_mut(uid) {

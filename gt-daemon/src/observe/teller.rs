@@ -107,6 +107,9 @@ impl Teller {
                 // Whoever has asked may be gone.
                 let _asker_is_gone = answer.send(pods);
             }
+            Request::Draining(uid, answer) => {
+                let _asker_is_gone = answer.send(sight.drains.going_on(uid.as_deref(), sight.now));
+            }
             Request::Follow(reader) => self.enter(reader, sight),
         }
     }

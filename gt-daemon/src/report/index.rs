@@ -17,9 +17,10 @@ pub struct Entry {
     pub goes_on: bool,
 }
 
-/// Writes the page; the first entries stand on top. `node`: whose drains they are.
+/// Writes the page; the first entries stand on top. `node`: whose drains they are; `remark`: what
+/// else is to be said.
 #[must_use]
-pub fn index(node: Option<&str>, entries: &[Entry]) -> String {
+pub fn index(node: Option<&str>, remark: Option<&str>, entries: &[Entry]) -> String {
     let title = match node {
         Some(node) => format!("Drains on {}", plain(node)),
         None => "Drains".to_owned(),
@@ -27,6 +28,7 @@ pub fn index(node: Option<&str>, entries: &[Entry]) -> String {
     let body = html! {
         main {
             h1 { (title) }
+            @if let Some(remark) = remark { p class="negative remark" { (plain(remark)) } }
             @if entries.is_empty() {
                 p { "No pod has drained since the daemon was started." }
             } @else {

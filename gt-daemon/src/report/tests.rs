@@ -185,7 +185,7 @@ proptest! {
         if let Some(record) = Record::of(&namespace, &pod, &uid, facts, 1) {
             check(&shown(&record, goes_on));
             let entry = Entry { href: "/drains/1".to_owned(), summary: record.summary(), goes_on };
-            check(&index(Some(&pod), &[entry]));
+            check(&index(Some(&pod), Some(&uid), &[entry]));
         }
     }
 }
