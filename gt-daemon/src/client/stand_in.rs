@@ -96,6 +96,7 @@ async fn observe(mut requests: mpsc::Receiver<Request>, pods: Vec<PodStatus>, hu
     while let Some(request) = requests.recv().await {
         match request {
             Request::Pods(answer) => drop(answer.send(pods.clone())),
+            Request::Draining(_, answer) => drop(answer.send(Vec::new())),
             Request::Follow(mut reader) => {
                 for status in &pods {
                     let about = About { namespace: &status.namespace, pod: &status.pod, labels: Some(&none) };

@@ -104,7 +104,7 @@ impl Drains {
     #[must_use]
     pub fn going_on(&self, uid: Option<&str>, now: Moment) -> Vec<Record> {
         let wanted = self.pods.iter().filter(|(known, _)| uid.is_none_or(|uid| uid == &***known));
-        wanted.filter_map(|(_, pod)| pod.record(now.utc_us)).collect()
+        wanted.filter_map(|(_, pod)| pod.record(now.utc_us, &self.rules)).collect()
     }
 
     /// All that is known of a pod's hc by now, and whether it has just answered.
