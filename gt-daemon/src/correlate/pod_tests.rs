@@ -430,4 +430,14 @@ fn nothing_since_an_idle_look() {
     let mut others = with_proxy(false, 0);
     others.connected(&look(4000, 10, 0, 0), Some((4, 0)));
     assert_eq!(judged(others), nothing_more);
+    // Looks that were answered while the proxy was closing: the one before them counts, as long as it is one of the last.
+    let closing = |looks: u64| {
+        let mut pod = with_proxy(false, 0);
+        for ms in (4_900..).take(usize::try_from(looks).unwrap()) {
+            answer(&mut pod, ms, 10, 0, 0);
+            pod.connected(&look(ms, 10, 0, 0), Some((1, 2)));
+        }
+        judged(pod)[1]
+    };
+    assert_eq!((closing(2), closing(3)), ((None, true), (None, false)));
 }

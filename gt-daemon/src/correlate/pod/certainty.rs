@@ -8,6 +8,10 @@ use crate::correlate::{
     torn::{Ending, Id, Proof, Torn},
 };
 
+/// How many looks before an end may tell that the proxy was idle: with each further one it gets likelier that its connections
+/// and the users' are as many by chance.
+const LAST_LOOKS: usize = 3;
+
 impl Pod {
     /// What proves that a request was in flight, if anything.
     pub(super) fn proof(&self, torn: &Torn, said: Option<Said>, told: &Told) -> Option<Proof> {
@@ -27,10 +31,11 @@ impl Pod {
         }
     }
 
-    /// Whether the proxy had nothing in flight when it was last asked before an end, the connection was one of its own by
-    /// then, and has brought nothing since its counters were last read: a stream that was reset in between is neither in
-    /// flight nor counted. Whatever ended the connection, no request was cut: nor is an answer on its way, as far as the
-    /// socket shows. One that has never brought anything has no request.
+    /// Whether the proxy had nothing in flight when it was asked before an end, the connection was one of its own by then, and
+    /// has brought nothing since its counters had been read by then: a stream that was reset in between is neither in flight
+    /// nor counted. Whatever ended the connection, no request was cut: nor is an answer on its way, as far as the socket
+    /// shows. One of the last looks will do: the very last may have been answered while the proxy was closing its connections.
+    /// One that has never brought anything has no request.
     pub(super) fn nothing_since(&self, torn: &Torn) -> bool {
         let known = &torn.known;
         let is_quiet = matches!(known.phase, Phase::Idle | Phase::Streaming | Phase::Unknown)
@@ -38,16 +43,19 @@ impl Pod {
         if is_quiet && !known.adopted && known.received == 0 {
             return true;
         }
-        let last = self.gauges.iter().rev().find(|gauge| gauge.at_ns <= torn.at_ns);
-        let Some(gauge) = last.filter(|gauge| gauge.active == 0 && is_quiet) else { return false };
-        let counted_age_ns = torn.at_ns.saturating_sub(gauge.counted_ns.min(gauge.at_ns));
         let read_ago_ns = known.since_read.map(|jiffies| {
             // A jiffy may have begun just before it is counted.
             u64::from(jiffies.saturating_sub(1)).saturating_mul(1_000_000_000) / u64::from(self.hz.max(1))
         });
-        gauge.holds_all
-            && known.since_ns <= gauge.at_ns
-            && read_ago_ns.is_some_and(|ago| ago > counted_age_ns)
+        let proves = |gauge: &Gauge| {
+            let counted_age_ns = torn.at_ns.saturating_sub(gauge.counted_ns.min(gauge.at_ns));
+            gauge.active == 0
+                && gauge.holds_all
+                && known.since_ns <= gauge.at_ns
+                && read_ago_ns.is_some_and(|ago| ago > counted_age_ns)
+        };
+        let before = self.gauges.iter().rev().filter(|gauge| gauge.at_ns <= torn.at_ns);
+        is_quiet && before.take(LAST_LOOKS).any(proves)
     }
 
     /// A proxy that was killed told shortly before how many requests it held: so many of the connections that ended with
