@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 pub use self::lb::LbOptions;
 use self::{
-    client::{DrainsOptions, TraceOptions},
+    client::{ClientOptions, DrainsOptions, TraceOptions},
     door::DoorOptions,
 };
 use crate::{
@@ -240,12 +240,15 @@ pub struct DoctorOptions {
 
 #[derive(Debug, Args)]
 pub struct ReportOptions {
-    /// A directory that `run --record` has made for a drain, or a timeline.jsonl.
+    /// A directory that `run --record` has made for a drain, or a timeline.jsonl; else the id of a drain that `drains` lists,
+    /// or a part of it that only one has, as its pod's name.
     #[arg(value_name = "DRAIN")]
     pub drain: PathBuf,
     /// Where the page goes; - is stdout.
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
+    #[command(flatten)]
+    pub client: ClientOptions,
 }
 
 #[derive(Debug, Args)]

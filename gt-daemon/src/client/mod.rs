@@ -25,7 +25,11 @@ use self::{
     door::Door,
 };
 use crate::{
-    api::{ask::Ask, message::PodStatus, routes::Listed},
+    api::{
+        ask::Ask,
+        message::PodStatus,
+        routes::{Listed, Whole},
+    },
     pods::label_selector::LabelSelector,
 };
 
@@ -100,6 +104,29 @@ impl Way {
         }
         drains.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(drains)
+    }
+
+    /// One of the last drains with all its facts, by its id or a part of it that only one has: its pod's name, as a rule.
+    pub async fn drain(&self, id: &str) -> Result<Whole, Fault> {
+        let mut found = Vec::new();
+        for (door, _) in self.daemons(&Wanted::default()).await? {
+            let listed: Vec<Listed> = call::document(&door, "/v1/drains").await?;
+            let alike = listed.into_iter().filter(|listed| listed.id.contains(id));
+            found.extend(alike.map(|listed| (door.clone(), listed.id)));
+        }
+        if found.iter().any(|(_, known)| known == id) {
+            found.retain(|(_, known)| known == id);
+        }
+        match found.as_slice() {
+            [(door, id)] => call::document(door, &format!("/v1/drains/{id}")).await,
+            [] => Err(Fault::Unknown(format!(
+                "no daemon has a drain {id:?} in memory: `gt-daemon drains` lists those there are"
+            ))),
+            several => {
+                let ids: Vec<_> = several.iter().map(|(_, id)| id.as_str()).collect();
+                Err(Fault::Unknown(format!("there are several drains {id:?}: {}", ids.join(", "))))
+            }
+        }
     }
 }
 

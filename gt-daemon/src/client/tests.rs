@@ -154,9 +154,16 @@ async fn documents() {
     daemon.ledger.over(&Arc::new(record.clone()));
     let drains = way(&socket).drains().await.unwrap();
     assert_eq!((drains.len(), drains[0].id.clone(), &drains[0].summary), (1, record.id(), &record.summary()));
+    let other = Record::of("edge", "igw-9", "u", vec![deleted.clone()], 0).unwrap();
+    daemon.ledger.over(&Arc::new(other));
+    assert_eq!(way(&socket).drain("igw-0").await.unwrap().timeline, std::slice::from_ref(&deleted));
+    assert_eq!(way(&socket).drain(&record.id()).await.unwrap().listed.id, record.id());
+    for (id, expected) in [("igw-", "several drains"), ("none", "gt-daemon drains")] {
+        let error = way(&socket).drain(id).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
     let door = Door::Socket(socket);
-    let whole: crate::api::routes::Whole =
-        call::document(&door, &format!("/v1/drains/{}", record.id())).await.unwrap();
+    let whole: Whole = call::document(&door, &format!("/v1/drains/{}", record.id())).await.unwrap();
     assert_eq!(whole.timeline, [deleted]);
     for (path, expected) in [
         ("/v1/drains/none", "/v1/drains lists"),

@@ -10,14 +10,17 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    input,
+    input::{self, Input},
     page::{Page, page},
 };
-use crate::cli::ReportOptions;
+use crate::{cli::ReportOptions, client::Way, drain::record::Record};
 
 /// Writes the page. What is to be said of the input goes to stderr too.
 pub fn report(options: &ReportOptions) -> anyhow::Result<ExitCode> {
-    let input = input::read(&options.drain)?;
+    let input = match options.drain.to_str().filter(|id| !options.drain.exists() && !id.contains('/')) {
+        Some(id) => asked(options, id)?,
+        None => input::read(&options.drain)?,
+    };
     for remark in &input.remarks {
         eprintln!("gt-daemon: {remark}");
     }
@@ -31,6 +34,21 @@ pub fn report(options: &ReportOptions) -> anyhow::Result<ExitCode> {
         })?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A drain that a daemon still has in memory.
+fn asked(options: &ReportOptions, id: &str) -> anyhow::Result<Input> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start; is the process or memory limit of this machine reached?")?;
+    let whole = runtime
+        .block_on(async { Way::open(options.client.choice()).await?.drain(id).await })
+        .with_context(|| format!("{id} is no file or directory here, and no daemon tells of such a drain"))?;
+    let summary = whole.listed.summary;
+    let record = Record::of(&summary.namespace, &summary.pod, &summary.uid, whole.timeline, summary.left_out);
+    let record = record.with_context(|| format!("the daemon's facts of {id} tell of no drain"))?;
+    Ok(Input { record, remarks: Vec::new() })
 }
 
 /// There as a whole or not at all: whoever looks at the file meanwhile sees the one before.
