@@ -6,6 +6,7 @@ pub mod bench;
 pub mod cargo;
 pub mod demo;
 pub mod deploy;
+pub mod dist;
 pub mod lab;
 pub mod libtest;
 pub mod sandbox;

@@ -7,7 +7,7 @@ use xtask::{
     bench,
     demo::{self, health},
     deploy::{gateway, rules},
-    lab, setup,
+    dist, lab, setup,
     stage::app,
     test, vm,
 };
@@ -37,6 +37,8 @@ enum Xtask {
     Gateway(gateway::Options),
     /// Print the Prometheus rules, for a Prometheus without the operator
     Rules,
+    /// Make static binaries, images, lists of their crates and checksums
+    Dist(dist::Options),
     /// Run the kernel tests on another kernel, in a VM
     VmTest(vm::Options),
     /// The service behind the demo's gateway
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Xtask::Bench(what) => bench::run(&what),
         Xtask::Gateway(options) => gateway::run(&options),
         Xtask::Rules => rules::print(),
+        Xtask::Dist(options) => dist::run(&options),
         Xtask::VmTest(options) => vm::run(&options),
         Xtask::DemoApp(options) => app::run(&options),
         Xtask::DemoHealth(options) => health::run(&options),

@@ -3,6 +3,7 @@
 //! Each part lives in a file of its own and answers two questions: is it there, and how does it get
 //! there. A part that cannot be had is an error that names it and the remedy.
 
+pub mod cyclonedx;
 pub mod envoy;
 pub mod kubectl;
 pub mod linker;
@@ -35,9 +36,11 @@ pub enum Need {
     Alerts,
     /// Render and judge what is applied to a cluster.
     Deploy,
+    /// Make what is handed to others. Not part of a whole set-up: nothing else needs it.
+    Dist,
 }
 
-/// Everything there is.
+/// Everything that tests and the other commands need.
 pub const ALL: [Need; 9] = [
     Need::Build,
     Need::Sandbox,
@@ -72,6 +75,9 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     if needs.contains(&Need::Deploy) {
         part(kubectl::kubectl().map(drop));
         part(operator::types().map(drop));
+    }
+    if needs.contains(&Need::Dist) {
+        part(cyclonedx::ensure());
     }
     if errors.is_empty() {
         return Ok(());

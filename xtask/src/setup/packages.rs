@@ -46,6 +46,8 @@ const PACKAGES: &[Package] = &[
     package("qemu-system-x86", Need::Vm, "boots other kernels"),
     package("busybox-static", Need::Vm, "the guest's shell, and depmod for its modules"),
     package("cpio", Need::Vm, "packs the guest's initramfs"),
+    package("buildah", Need::Dist, "makes images"),
+    package("git", Need::Dist, "tells the commit"),
     package("binutils", Need::Vm, "strip: debug information would fill the guest's memory"),
     package("prometheus", Need::Alerts, "promtool, and the scraper that judges alerts in the lab"),
     package("python3-pip", Need::Deploy, "fetches the wheels that hold kubectl and the operator's types"),
