@@ -18,6 +18,7 @@ use crate::{
         row::Row,
         source::Source,
         webhook::Note,
+        word::Serving,
     },
 };
 
@@ -37,6 +38,8 @@ pub(super) struct Lbs {
     readers: Vec<Reader>,
     /// The last words on each pod that drains, and when its drain began.
     words: BTreeMap<Arc<str>, (i64, Words)>,
+    /// What was brought of pods before their drains were known here: they begin with it.
+    early: BTreeMap<Arc<str>, Option<Serving>>,
     faults: BTreeMap<Arc<str>, Faults>,
     /// Pods that an LB did not list, and that LB: told once in each drain.
     unlisted: BTreeSet<(Arc<str>, Arc<str>)>,
@@ -62,6 +65,7 @@ impl Lbs {
             heard,
             readers: Vec::new(),
             words: BTreeMap::new(),
+            early: BTreeMap::new(),
             faults: BTreeMap::new(),
             unlisted: BTreeSet::new(),
         }
@@ -93,6 +97,9 @@ impl Lbs {
             *known = *begun;
         }
         board.lb.keep(|uid| self.words.contains_key(uid));
+        for (uid, serving) in self.early.extract_if(.., |uid, _| self.words.contains_key(uid)) {
+            board.lb.serves(&uid, serving);
+        }
         if draining.is_empty() {
             if !self.readers.is_empty() {
                 self.readers.clear();
@@ -192,6 +199,7 @@ impl Lbs {
             None => true,
         };
         let name = server.as_deref().unwrap_or("webhook");
+        self.early.retain(|uid, _| pods.contains_key(uid));
         let mut named = Vec::new();
         let mut news = Vec::new();
         let is_there = |uid: &str, state: &PodState| !state.followed.gone || self.words.contains_key(uid);
@@ -202,7 +210,10 @@ impl Lbs {
             let said = match self.words.get_mut(uid) {
                 Some((_, words)) => words.note(name, &status, at),
                 // Its drain may be known a little later.
-                None => Words::default().note(name, &status, at),
+                None => {
+                    self.early.insert(Arc::clone(uid), Serving::of(&status));
+                    Words::default().note(name, &status, at)
+                }
             };
             news.push(News { uid: Arc::clone(uid), said, answer: None, at: now });
         }

@@ -250,7 +250,10 @@ fn a_word_that_is_brought() -> Result<()> {
         ensure!(post(format!("igw/other DOWN at {}", stamp(at))).await?.0 == 404);
         ensure!(post("igw/pod DOWN".to_owned()).await?.0 == 400);
         ensure!(post("x".repeat(2_000)).await?.0 == 413);
-        ensure!(observing.board.lb.serving("pod") == Some(Serving::Down));
+        // It may have come just before LBs were known to matter.
+        observing
+            .until("the LB's word", |observing| observing.board.lb.serving("pod") == Some(Serving::Down))
+            .await?;
         let record = record(&observing, &ends).await?;
         let down = Fact::HaproxyBackendDown { server: "igw/pod".to_owned(), last_up: None, predicted: false };
         ensure!(record.facts.iter().any(|timed| timed.ts == at && timed.fact == down), "{record:?}");
