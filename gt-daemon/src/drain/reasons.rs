@@ -129,9 +129,16 @@ fn cut(cause: &str, picture: &Picture<'_>) -> Option<String> {
     })
 }
 
-/// Requests of clients in flight at an instant, as told last.
+/// Counts that come so soon after an instant may be those of the instant: microseconds.
+const AT_ONCE: i64 = 100_000;
+
+/// Requests of clients in flight at an instant, as told last; `None` when more are told right after it.
 fn held(picture: &Picture<'_>, at: i64) -> Option<u64> {
-    picture.clients.iter().rev().find(|(ts, _)| *ts <= at)?.1
+    let held = picture.clients.iter().rev().find(|(ts, _)| *ts <= at)?.1?;
+    let is_more = |(ts, count): &(i64, Option<u64>)| {
+        (at..at.saturating_add(AT_ONCE)).contains(ts) && count.is_some_and(|count| count > held)
+    };
+    (!picture.clients.iter().any(is_more)).then_some(held)
 }
 
 fn what(source: Source) -> &'static str {

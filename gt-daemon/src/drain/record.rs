@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    fact::{Fact, Timed, stamp},
+    fact::{Fact, Source, Timed, stamp},
     intervals::{Intervals, intervals},
     verdict::{Counts, Outcome, Verdict, begin, verdict, without_drain},
 };
@@ -70,6 +70,22 @@ impl Record {
             facts,
             left_out,
         }
+    }
+
+    /// Holds what its facts say against what was said when they were written: where that was more, or of other numbers, facts
+    /// are missing, and it is not protected. Whether that was so.
+    pub fn hold_against(&mut self, summary: &Summary) -> bool {
+        let is_less = self.outcome() == Outcome::Protected
+            && (summary.verdict != Outcome::Protected || summary.evidence != self.verdict.counts);
+        let begun = self.begun().filter(|_| is_less);
+        let Some(begun) = begun else { return false };
+        let why = format!("its verdict was {} when it was written, by other facts", summary.verdict.word());
+        self.facts.push(Timed { ts: begun, fact: Fact::Gap { source: Source::Record, length_us: 0, why } });
+        self.facts.sort();
+        if let Some(verdict) = verdict(&self.facts) {
+            self.verdict = verdict;
+        }
+        true
     }
 
     /// What is to be told of it in short.

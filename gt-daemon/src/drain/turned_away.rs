@@ -78,6 +78,8 @@ impl Down<'_> {
         }
         let mut text = format!("the load balancer ({server}) marked the pod DOWN {when} after {what}");
         match picture.active_zero {
+            // Nothing was in flight when the drain began: when the last request had ended is not known.
+            Some(zero) if zero == picture.begun => {}
             Some(zero) if zero <= from => {
                 text.push_str(&format!(
                     ", {} after the last request had ended",

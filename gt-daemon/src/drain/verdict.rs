@@ -1,12 +1,12 @@
 //! What a drain was, by its facts alone. Pure: the same facts in any order give the same verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     blame::{Blamed, Lb},
-    fact::{End, Fact, Source, Timed},
+    fact::{End, Fact, Hc, Source, Timed},
     reasons,
     turned_away::TurnedAway,
 };
@@ -141,15 +141,44 @@ impl<'a> Picture<'a> {
                 Fact::Gap { source, length_us, why } if *ts >= begun => {
                     picture.gaps.push((*ts, *source, *length_us, why));
                 }
-                Fact::Ended => picture.ended = Some(picture.ended.map_or(*ts, |ended| ended.max(*ts))),
+                Fact::Ended if *ts >= begun => picture.ended = picture.ended.max(Some(*ts)),
                 _ => {}
             }
         }
         picture.ends.extend(ends.into_values().map(|(ts, end)| lb.blame(ts, end)));
         picture.ends.sort_by_key(|blamed| blamed.ts);
         picture.active_zero = last_zero(&picture.active, begun);
+        picture.gaps.extend(missing(facts).map(|why| (begun, Source::Record, 0, why)));
         picture
     }
+}
+
+/// What the facts themselves show to be missing among them: of records in files lines may be lost.
+fn missing(facts: &[Timed]) -> impl Iterator<Item = &'static str> {
+    let mut turns = facts.iter().filter_map(|timed| match timed.fact {
+        Fact::HcState { from, .. } if timed.fact.is_sign() => Some(from),
+        _ => None,
+    });
+    let is_late = turns.next().flatten().is_some_and(|from| from != Hc::Open);
+    let known: BTreeSet<_> = facts
+        .iter()
+        .filter_map(|timed| match &timed.fact {
+            Fact::TcpTeardown(end) => end.connection,
+            _ => None,
+        })
+        .collect();
+    let is_unknown = |timed: &Timed| match timed.fact {
+        Fact::TcpRst { connection, in_flight: true, .. } => {
+            connection.is_none_or(|connection| !known.contains(&connection))
+        }
+        _ => false,
+    };
+    let late = is_late.then_some("the first turn of the health sidecar is none from OPEN");
+    let unknown = facts
+        .iter()
+        .any(is_unknown)
+        .then_some("a request was in flight at the RST of a connection whose end is missing");
+    late.into_iter().chain(unknown)
 }
 
 /// Of two words on one connection: a cut that is proved stands, then what is certain.

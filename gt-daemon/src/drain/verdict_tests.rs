@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::drain::fact::Way;
 use crate::drain::fact::{Hc, Serving};
 
 const SECOND: i64 = 1_000_000;
@@ -88,6 +89,29 @@ fn protected() {
     );
 }
 
+/// Exercises records with lines missing, as far as the others show it, so that they are not protected.
+#[test]
+fn what_shows_missing_facts() {
+    let without_turn: Vec<_> = good()
+        .into_iter()
+        .filter(|timed| !matches!(timed.fact, Fact::HcState { from: Some(Hc::Open), .. }))
+        .collect();
+    assert_eq!(outcome(&without_turn), Outcome::Inconclusive);
+    let rst = |connection| {
+        let fact = Fact::TcpRst { connection: Some(connection), direction: Way::Received, in_flight: true };
+        at(12, fact)
+    };
+    assert_eq!(outcome(&with(&[rst(1)])), Outcome::Protected);
+    let told = verdict(&with(&[rst(3)])).unwrap();
+    assert_eq!(told.outcome, Outcome::Inconclusive);
+    assert!(told.reasons[0].contains("whose end is missing"), "{:?}", told.reasons);
+    let mut ended_before = good();
+    for timed in ended_before.iter_mut().filter(|timed| timed.fact == Fact::Ended) {
+        timed.ts = -SECOND;
+    }
+    assert_eq!(outcome(&ended_before), Outcome::Inconclusive);
+}
+
 /// Exercises a drain that began with nothing in flight: then no last request has ended.
 #[test]
 fn nothing_in_flight() {
@@ -111,6 +135,18 @@ fn one_request_is_not_two() {
         let told = format!("the first 2.0 s after it was told 503 with {count} in flight");
         assert!(reasons(count)[0].ends_with(&told), "{:?}", reasons(count));
     }
+}
+
+/// Exercises a count that is told right after the LB was told 503: the one before may be an old one, and is not told.
+#[test]
+fn counts_at_the_turn() {
+    let late = |us| Timed { ts: 10 * SECOND + us, ..active(10, 2) };
+    let reason = |us| {
+        let cut = end(12, 3, Some("l7"), "lb_flush", true);
+        verdict(&with(&[cut, late(us)])).unwrap().reasons.swap_remove(0)
+    };
+    assert!(reason(99_999).ends_with("after it was told 503"), "{}", reason(99_999));
+    assert!(reason(100_000).ends_with("with 0 in flight"), "{}", reason(100_000));
 }
 
 /// Exercises cuts by cause, so that each breaks the drain and is told in words; a client's own does not.

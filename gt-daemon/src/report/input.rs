@@ -57,7 +57,10 @@ pub fn read(path: &Path) -> Result<Input, InputError> {
         facts,
         summary.as_ref().map_or(0, |summary| summary.left_out),
     );
-    let record = record.ok_or(InputError::NoDrain { path: timeline })?;
+    let mut record = record.ok_or(InputError::NoDrain { path: timeline })?;
+    if let Some(summary) = &summary {
+        record.hold_against(summary);
+    }
     if let Some(summary) = &summary
         && summary.verdict != record.outcome()
     {
@@ -179,6 +182,27 @@ mod tests {
         assert!(input.remarks.iter().any(|remark| remark.contains("says protected")), "{:?}", input.remarks);
         fs::write(dir.path().join(INTERVALS), "{").unwrap();
         assert_eq!(read(&path).unwrap().record.pod, "");
+    }
+
+    /// Exercises records of broken and uncertain drains without each of their lines, and without each head, with what was made of
+    /// them beside, so that none becomes protected.
+    #[test]
+    fn lines_that_are_missing() {
+        for name in ["s1_current", "broken", "inconclusive"] {
+            let text = fs::read_to_string(fixture(name).join(TIMELINE)).unwrap();
+            let lines: Vec<_> = text.lines().collect();
+            let dir = tempfile::tempdir().unwrap();
+            fs::copy(fixture(name).join(INTERVALS), dir.path().join(INTERVALS)).unwrap();
+            for missing in 0..lines.len() {
+                let without = [lines.get(..missing).unwrap(), lines.get(missing + 1..).unwrap()].concat();
+                for rest in [without.as_slice(), lines.get(missing..).unwrap()] {
+                    fs::write(dir.path().join(TIMELINE), rest.join("\n") + "\n").unwrap();
+                    let outcome =
+                        read(dir.path()).map_or(Outcome::Inconclusive, |input| input.record.outcome());
+                    assert_ne!(outcome, Outcome::Protected, "{name} without line {missing}");
+                }
+            }
+        }
     }
 
     /// Exercises what is no timeline, so that each failure names the file and what to give instead.

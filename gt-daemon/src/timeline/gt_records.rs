@@ -30,6 +30,9 @@ pub fn read(artifact: &Artifact) -> Result<(Record, Vec<Note>), InputError> {
     let summary = summary(&beside, &mut notes);
     let mut record =
         judge(BufReader::new(file), artifact.ahead, summary.as_ref(), &mut notes).map_err(wrong)?;
+    if let Some(summary) = &summary {
+        record.hold_against(summary);
+    }
     if let Some(summary) = summary
         && notes.is_whole()
         && summary.verdict != record.outcome()
