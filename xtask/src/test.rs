@@ -36,13 +36,14 @@ const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Tests that run on the kernel here anyway, most of them by BTF tracepoints; `cargo xtask vm-test` runs them in a
 /// guest too. Emulation is slow, and a guest is for what cannot be had here: kprobes and unified cgroups.
-const HERE_ONLY: [&str; 7] = [
+const HERE_ONLY: [&str; 8] = [
     "btf::rst",
     "btf::conversations",
     "btf::churn",
     "btf::alarms",
     "btf::turnover",
     "btf::drains",
+    "btf::trace",
     "pods_by_their_namespaces",
 ];
 

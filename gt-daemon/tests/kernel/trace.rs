@@ -151,7 +151,8 @@ fn a_cut_is_printed(backend: Backend) -> Result<()> {
         lines.child.try_wait().ok()?
     });
     ensure!(gone.is_some_and(|status| status.success()), "its reader is gone, and it: {gone:?}");
-    let unknown = client(&daemon.daemon, "trace", &["--pod", "test/gt-tset"])?;
+    // The daemon is shared, and may have pods of other tests.
+    let unknown = client(&daemon.daemon, "trace", &["--pod", &format!("test/{pod}x")])?;
     let said = String::from_utf8_lossy(&unknown.stderr);
     ensure!(unknown.status.code() == Some(1) && said.contains(&format!("there are test/{pod}")), "{said}");
     Ok(())
