@@ -82,7 +82,7 @@ fn verdicts(backend: Backend) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let records = dir.path().join("records");
     let record = records.to_str().context("the directory's name is no text")?;
-    let daemon = Arc::new(Shared::start(backend, &["--record", record, "--retain", "60"])?);
+    let daemon = Arc::new(Shared::start(backend, &["--record", record, "--retain", "600"])?);
     let rows: [(&str, Talk, &str); 3] = [
         (
             "protected",
