@@ -4,6 +4,7 @@
 //! Owns: the parts, each in a file of its own, and how each is started, asked and removed. Refuses: to know what
 //! is played with them. The demo, the benchmark and the tests of gt-daemon each put them together themselves.
 
+pub mod api;
 pub mod app;
 pub mod client;
 pub mod clock;

@@ -1,11 +1,15 @@
-//! As much of an HTTP/1.1 server as a stage's app and the demo's health sidecar need: one thread a connection,
-//! keep-alive, no request bodies.
+//! As much of an HTTP/1.1 server as a stage's app, the demo's health sidecar and the API server need: one thread a
+//! connection, keep-alive, no request bodies.
 
 use std::{
     fmt,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    thread,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -39,6 +43,17 @@ pub enum Body {
     Whole(String),
     /// A line now and another each time `every` has passed, for as long as `goes_on` says so.
     Chunks { every: Duration, goes_on: GoesOn },
+    /// Each when it is there, with the line end that it has.
+    Lines(Lines),
+}
+
+/// What is sent line by line; the next one may be long in coming.
+pub struct Lines(pub Box<dyn Iterator<Item = String>>);
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lines")
+    }
 }
 
 /// Whether there is another line, asked with the time that has passed since the first.
@@ -65,7 +80,60 @@ where
     let listener = TcpListener::bind(address).with_context(|| {
         format!("cannot listen on {address}: is another server there, or is the address not this host's?")
     })?;
+    accept(&listener, &handler, &AtomicBool::new(false));
+    Ok(())
+}
+
+/// A server on a free port of loopback, until it is dropped. Connections that are open then end with their peers.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens, and answers from here on.
+    pub fn start<H>(handler: H) -> Result<Self>
+    where
+        H: Fn(&Request) -> Response + Clone + Send + 'static,
+    {
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on any port of 127.0.0.1")?;
+        let address = listener.local_addr().context("a listener without an address")?;
+        let over = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&over);
+        let acceptor = thread::spawn(move || accept(&listener, &handler, &end));
+        Ok(Self { address, over, acceptor: Some(acceptor) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // Wakes it; where that fails nothing listens any more.
+        let _woken = TcpStream::connect(self.address);
+        if let Some(acceptor) = self.acceptor.take() {
+            // A panic of it was already told on stderr.
+            let _ended = acceptor.join();
+        }
+    }
+}
+
+fn accept<H>(listener: &TcpListener, handler: &H, over: &AtomicBool)
+where
+    H: Fn(&Request) -> Response + Clone + Send + 'static,
+{
     for stream in listener.incoming() {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
         match stream {
             Ok(stream) => {
                 let handler = handler.clone();
@@ -75,12 +143,11 @@ where
                 });
             }
             Err(error) => {
-                eprintln!("cannot accept on {address}: {error}");
+                eprintln!("cannot accept a connection: {error}");
                 thread::sleep(Duration::from_millis(10));
             }
         }
     }
-    Ok(())
 }
 
 fn converse(stream: &TcpStream, handler: &impl Fn(&Request) -> Response) -> io::Result<()> {
@@ -92,17 +159,17 @@ fn converse(stream: &TcpStream, handler: &impl Fn(&Request) -> Response) -> io::
         };
         let response = handler(&request);
         let close = close || response.close;
-        answer(stream, &response, close)?;
+        answer(stream, response, close)?;
         if close {
             return Ok(());
         }
     }
 }
 
-fn answer(mut stream: &TcpStream, response: &Response, close: bool) -> io::Result<()> {
+fn answer(mut stream: &TcpStream, response: Response, close: bool) -> io::Result<()> {
     let framing = match &response.body {
         Body::Whole(text) => format!("Content-Length: {}", text.len()),
-        Body::Chunks { .. } => "Transfer-Encoding: chunked".to_owned(),
+        Body::Chunks { .. } | Body::Lines(_) => "Transfer-Encoding: chunked".to_owned(),
     };
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\n{framing}\r\n{}\r\n",
@@ -110,7 +177,7 @@ fn answer(mut stream: &TcpStream, response: &Response, close: bool) -> io::Resul
         reason(response.status),
         if close { "Connection: close\r\n" } else { "" },
     );
-    match &response.body {
+    match response.body {
         // One write: an answer at once is one segment.
         Body::Whole(text) => stream.write_all(format!("{head}{text}").as_bytes()),
         Body::Chunks { every, goes_on } => {
@@ -119,10 +186,17 @@ fn answer(mut stream: &TcpStream, response: &Response, close: bool) -> io::Resul
             loop {
                 let line = format!("after {} ms\n", begun.elapsed().as_millis());
                 stream.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes())?;
-                thread::sleep(*every);
+                thread::sleep(every);
                 if !(goes_on.0)(begun.elapsed()) {
                     break;
                 }
+            }
+            stream.write_all(b"0\r\n\r\n")
+        }
+        Body::Lines(Lines(lines)) => {
+            stream.write_all(head.as_bytes())?;
+            for line in lines {
+                stream.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes())?;
             }
             stream.write_all(b"0\r\n\r\n")
         }
