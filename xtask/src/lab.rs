@@ -5,8 +5,10 @@
 //! disagree.
 
 mod alerts;
+mod api_pod;
 mod artifacts;
 mod clients;
+mod deletion;
 mod gateway;
 mod judge;
 mod lb_word;

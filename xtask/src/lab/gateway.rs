@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 
 use super::{
     Programs,
+    api_pod::{ApiPod, Deletion},
     plan::{Mode, Timing},
     sampler::Sampler,
     story::Story,
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     sandbox::Process,
     stage::{
+        api::Api,
         counts::Counts,
         envoy::{self, Envoy, text},
         hc::Hc,
@@ -39,13 +41,16 @@ pub(super) const ENDS: &str =
 /// At a pod every segment: what an RST meets there follows from the acknowledgements before it.
 const ALL: &str = "tcp and (port 8080 or port 18180)";
 
+/// From the deletion mark to the preStop command; as long as a kubelet 1.34 took.
+const KUBELETS_FIRST: Duration = Duration::from_millis(200);
+
 /// How long the kubelet goes on after the grace period, until it gives up a preStop command, and from SIGTERM to SIGKILL.
 const KUBELETS_LAST: Duration = Duration::from_secs(2);
 
 /// For the last words between the pod and its peers, before it is taken off the network.
 const PARTING: Duration = Duration::from_secs(3);
 
-/// A pod that runs. Dropped in this order: what looks on, the containers, the pod, its namespace.
+/// A pod that runs. Dropped in this order: what looks on, the containers, the pod, its namespace, and its object in the API.
 #[derive(Debug)]
 pub(super) struct Gateway {
     sampler: Sampler,
@@ -55,6 +60,7 @@ pub(super) struct Gateway {
     app: Container,
     pod: Pod,
     place: Place,
+    object: ApiPod,
     pub(super) name: String,
     pub(super) slot: Slot,
     /// Where what it leaves behind goes.
@@ -69,8 +75,8 @@ pub(super) struct Traces {
     pub(super) name: String,
     pub(super) slot: Slot,
     pub(super) directory: PathBuf,
-    /// Whether it was deleted.
-    pub(super) gone: bool,
+    /// Of one that was deleted.
+    pub(super) deletion: Option<Deletion>,
     /// Envoy's own counters, of one that is gone just before it was told to end.
     pub(super) envoy: BTreeMap<String, u64>,
     /// Requests that Envoy had in flight when it was killed.
@@ -86,6 +92,7 @@ pub(super) struct Traces {
 impl Gateway {
     /// Starts the pod `name` in a slot of its worker, and waits until its containers listen. It is not on the network yet.
     pub(super) fn start(
+        api: &Arc<Api>,
         worker: &Worker,
         slot: Slot,
         name: &str,
@@ -96,10 +103,11 @@ impl Gateway {
         let place = Topology::pod(slot, &worker.netns)?;
         let netns = Arc::clone(&place.netns);
         let pod = Pod::create(&netns, &worker.node, pod::NAMESPACE, name)?;
+        let mut object = ApiPod::bind(api, &pod, name, &worker.name, timing.grace)?;
         let me = env::current_exe().context("cannot find this program's own file")?;
         let listen = envoy::APP.to_string();
         let mut app = pod.start("app", &[text(&me)?, "demo-app", "--listen", &listen], &[])?;
-        let envoy = Envoy::start(&pod, &programs.envoy, &worker.node)?;
+        let mut envoy = Envoy::start(&pod, &programs.envoy, &worker.node)?;
         app.listens(envoy::APP)?;
         let capture = Capture::start(&netns, DEVICE, ALL, Some(&directory.join(format!("{name}.pcap"))))?;
         let asked = Arc::clone(&netns);
@@ -110,7 +118,8 @@ impl Gateway {
             (seconds(timing.poll), seconds(timing.drain_timeout), seconds(timing.lb_buffer));
         let settings =
             [("POLL_INTERVAL", &*poll), ("DRAIN_TIMEOUT", &*drain_timeout), ("LB_BUFFER", &*lb_buffer)];
-        let hc = Hc::start(&pod, &programs.hc, &settings)?;
+        let mut hc = Hc::start(&pod, &programs.hc, &settings)?;
+        object.run(slot.address(), &[envoy.container(), hc.container(), &app]);
         let sampler = Sampler::start(&directory.join("envoy-active.tsv"), timing.poll, move |stamp| {
             let active = envoy::active(&asked).ok()?;
             Some(format!("{stamp}\t{}\n", active.trim().replace('\n', " ")))
@@ -123,6 +132,7 @@ impl Gateway {
             app,
             pod,
             place,
+            object,
             name: name.to_owned(),
             slot,
             directory: directory.to_owned(),
@@ -143,15 +153,18 @@ impl Gateway {
         })
     }
 
-    /// Deletes it as a kubelet does: the sidecar's preStop command and SIGTERM, SIGTERM to the gateway as long after it as
-    /// Istio's agent waits, here until the sidecar has ended; SIGKILL to what is left when the grace period is over; then
-    /// namespace, cgroup and logs go.
+    /// Deletes it as a kubelet does: the deletion mark in the API; the sidecar's preStop command and SIGTERM, SIGTERM to the gateway
+    /// as long after it as Istio's agent waits, here until the sidecar has ended; SIGKILL to what is left when the grace period is
+    /// over; then namespace, cgroup, its object in the API and its logs go.
     pub(super) fn delete(mut self, mode: Mode, grace: Duration, story: &Story) -> Result<Traces> {
         let deadline = Instant::now() + grace;
         let left = || deadline.saturating_duration_since(Instant::now());
-        let mut killed = 0;
+        let deletion = self.object.mark()?;
+        interrupt::pause(KUBELETS_FIRST)?;
+        let (mut killed, mut is_killed) = (0, false);
         let prestop = self.prestop(mode, left())?;
         let envoy = if let Some(prestop) = prestop {
+            is_killed = true;
             story.tell("the grace period is over before the preStop command: SIGKILL to the gateway");
             let envoy = self.envoy.stats()?;
             killed = active(&envoy);
@@ -168,6 +181,7 @@ impl Gateway {
         };
         // It has no handler, and nothing to wait for.
         end(&mut self.app, left())?;
+        self.object.end(!is_killed);
         self.part()?;
         self.place.unplug()?;
 
@@ -179,6 +193,7 @@ impl Gateway {
             app,
             pod,
             place,
+            object,
             name,
             slot,
             directory,
@@ -190,8 +205,9 @@ impl Gateway {
         copy_log(gateway.container().log(), &directory.join("envoy.log"))?;
         drop((gateway, hc, app));
         drop(place);
-        pod.remove()?;
-        Ok(Traces { name, slot, directory, gone: true, envoy, killed, before, packets, hc: log })
+        pod.remove(move || drop(object))?;
+        let deletion = Some(deletion);
+        Ok(Traces { name, slot, directory, deletion, envoy, killed, before, packets, hc: log })
     }
 
     /// Runs the preStop command; what goes on when the grace period is over.
@@ -230,7 +246,7 @@ impl Gateway {
             name: self.name.clone(),
             slot: self.slot,
             directory: self.directory.clone(),
-            gone: false,
+            deletion: None,
             before: self.before.clone(),
             envoy: self.envoy.stats()?,
             killed: 0,

@@ -30,6 +30,9 @@ pub(super) fn disagreements(play: &Play, record: &Record) -> Vec<String> {
         let mut of_pod = Vec::new();
         counts(play, pod, record, &mut of_pod);
         verdict(play, pod, &mut of_pod);
+        // By the API no deletion has a finer time than a second.
+        let began = pod.deletion.map(|deletion| seconds(deletion.asked));
+        differ("the beginning of its drain by gt", &pod.gt.drain_started, &began, &mut of_pod);
         found.extend(of_pod.into_iter().map(|what| format!("pod {}: {what}", pod.name)));
     }
     found
@@ -86,7 +89,7 @@ fn counts(play: &Play, pod: &Pod, record: &Record, found: &mut Vec<String>) {
     let (all, short) = (of(&record.haproxy.cut), of(&record.haproxy.cut_short));
     // A short request may have had its answer from Envoy when HAProxy cut it, or been cut without a word.
     let haproxy = float(all.saturating_sub(short))..=float(all + record.untold());
-    if pod.gone && !haproxy.contains(&pod.gt.cut()) {
+    if pod.gone() && !haproxy.contains(&pod.gt.cut()) {
         found.push(format!("gt's cuts, and HAProxy's: {}, not {haproxy:?}", pod.gt.cut()));
     }
     found.extend(parity::disagreements(pod));
@@ -124,7 +127,7 @@ fn verdict(play: &Play, pod: &Pod, found: &mut Vec<String>) {
     if pod.gt.verdicts.is_none() {
         return;
     }
-    let should = match (pod.gone, pod.envoy_cut) {
+    let should = match (pod.gone(), pod.envoy_cut) {
         (false, _) => "none yet",
         (true, 0) => "protected",
         (true, _) if play.http2 && pod.killed == pod.envoy_cut => "inconclusive",
@@ -136,6 +139,11 @@ fn verdict(play: &Play, pod: &Pod, found: &mut Vec<String>) {
 #[expect(clippy::cast_precision_loss, reason = "counts of a round")]
 fn float(count: u64) -> f64 {
     count as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
+fn seconds(time: i64) -> f64 {
+    time as f64
 }
 
 fn owned(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, f64> {

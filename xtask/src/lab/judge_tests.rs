@@ -3,6 +3,7 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::{
     lab::{
+        api_pod::Deletion,
         clients::Answer,
         plan::Wish,
         record::{Client, Gt, HaProxy},
@@ -43,7 +44,7 @@ pub(in crate::lab) fn good() -> Record {
     let pod = Pod {
         name: "a".to_owned(),
         server: "worker1-0".to_owned(),
-        gone: true,
+        deletion: Some(Deletion { asked: 1_796_036_280, grace: 34 }),
         requests: 1,
         envoy_cut: 1,
         killed: 0,
@@ -55,6 +56,7 @@ pub(in crate::lab) fn good() -> Record {
             cuts: vec![(cut, 1.0)],
             cut_rsts: vec![(Kind::new(&[("direction", "received")]), 1.0)],
             rsts: vec![(Kind::new(&[("class", "data"), ("direction", "received")]), 1.0)],
+            drain_started: Some(1_796_036_280.0),
             verdicts: Some(BTreeMap::from([("broken".to_owned(), 1.0)])),
         },
     };

@@ -54,6 +54,7 @@ pub(super) struct Timing {
     pub(super) inter: Duration,
     pub(super) lb_buffer: Duration,
     pub(super) drain_timeout: Duration,
+    /// In whole seconds, as a pod has it.
     pub(super) grace: Duration,
     /// Between two looks at Envoy, of the sidecar and of the lab.
     pub(super) poll: Duration,
@@ -70,7 +71,7 @@ impl Timing {
             inter,
             lb_buffer,
             drain_timeout,
-            grace: drain_timeout + lb_buffer + Duration::from_secs(30),
+            grace: up(drain_timeout + lb_buffer + Duration::from_secs(30)),
             poll: Duration::from_secs(1),
         }
     }
@@ -85,10 +86,15 @@ impl Timing {
             inter: Duration::from_millis(200),
             lb_buffer,
             drain_timeout,
-            grace: drain_timeout + lb_buffer + Duration::from_secs(10),
+            grace: up(drain_timeout + lb_buffer + Duration::from_secs(10)),
             poll: Duration::from_millis(100),
         }
     }
+}
+
+/// The next whole second.
+fn up(time: Duration) -> Duration {
+    Duration::from_secs(time.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))
 }
 
 /// What was asked for.
@@ -161,7 +167,7 @@ impl Wish {
         let mut timing = if short { Timing::short(asked) } else { Timing::runbook(asked) };
         match scenario {
             Which::Fault => timing.drain_timeout = asked / 4,
-            Which::Killed => timing.grace = asked / 4,
+            Which::Killed => timing.grace = Duration::from_secs((asked.as_secs() / 4).max(1)),
             _ => {}
         }
         Play { scenario, mode, http2, repeat, timing }
@@ -300,6 +306,7 @@ mod tests {
                 let Timing { asked, inter, lb_buffer, drain_timeout, grace, .. } = play.timing;
                 assert_eq!(drain_timeout > asked, play.scenario != Which::Fault, "{play}");
                 assert_eq!(grace > drain_timeout + lb_buffer, play.scenario != Which::Killed, "{play}");
+                assert_eq!(grace.subsec_nanos(), 0, "{play}");
                 assert!(lb_buffer > inter * 3, "{play}");
                 assert!(play.timing.delete_after + inter * 3 < asked, "{play}");
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use super::{clients::Answer, gateway::Traces, load::Tally};
+use super::{api_pod::Deletion, clients::Answer, gateway::Traces, load::Tally};
 use crate::stage::{
     counts::{Counts, Kind},
     envoy, hc,
@@ -58,7 +58,8 @@ pub(super) struct HaProxy {
 pub(super) struct Pod {
     pub(super) name: String,
     pub(super) server: String,
-    pub(super) gone: bool,
+    /// Of one that is gone.
+    pub(super) deletion: Option<Deletion>,
     pub(super) requests: u64,
     /// Requests that Envoy counts as ended before their answers were whole.
     pub(super) envoy_cut: u64,
@@ -81,6 +82,8 @@ pub(super) struct Gt {
     pub(super) cut_rsts: Vec<(Kind, f64)>,
     /// RSTs, packet for packet; those within the pod are left out.
     pub(super) rsts: Vec<(Kind, f64)>,
+    /// When its drain began, in seconds since 1970.
+    pub(super) drain_started: Option<f64>,
     /// Drains by their verdict; `None` for a daemon that does not judge drains.
     pub(super) verdicts: Option<BTreeMap<String, f64>>,
 }
@@ -130,6 +133,11 @@ impl HaProxy {
 }
 
 impl Pod {
+    /// Whether it was deleted.
+    pub(super) fn gone(&self) -> bool {
+        self.deletion.is_some()
+    }
+
     /// What its own traces tell, and what the daemon of its worker counts.
     pub(super) fn of(traces: &Traces, scrape: &Scrape) -> Self {
         let stat = |name: &str| traces.envoy.get(name).copied().unwrap_or_default();
@@ -147,7 +155,7 @@ impl Pod {
         Self {
             name: traces.name.clone(),
             server: traces.slot.server(),
-            gone: traces.gone,
+            deletion: traces.deletion,
             requests: stat("downstream_rq_total"),
             envoy_cut: cut + traces.killed,
             killed: traces.killed,
@@ -174,6 +182,10 @@ impl Gt {
             cut_rsts: now.cut_rsts_since(before).unwrap_or_default(),
             // Two ends within the pod: tcpdump on its device sees neither.
             rsts: rsts.into_iter().filter(|(kind, _)| kind.label("role") != "loopback").collect(),
+            drain_started: scrape
+                .select("gt_drain_started_timestamp_seconds", &[("pod", pod)])
+                .next()
+                .map(|sample| sample.value),
             verdicts,
         }
     }
@@ -205,7 +217,7 @@ impl Record {
     }
 
     pub(super) fn gone(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.iter().filter(|pod| pod.gone)
+        self.pods.iter().filter(|pod| pod.gone())
     }
 
     /// FINs and RSTs at the pods.

@@ -13,6 +13,7 @@ use super::{
     Programs, alerts,
     artifacts::{self, append},
     clients::{Answer, Asked},
+    deletion,
     gateway::{ENDS, Gateway, Traces},
     judge,
     load::Load,
@@ -92,7 +93,7 @@ pub(super) fn play(
     story.tell("waiting for the last words of all witnesses, gt's verdict among them");
     let mut ended = settle(scene, play, &watch, &client, &gone, &standing)?;
     ended.disagreements.extend(alerts::disagreements(&scene.prometheus, play, &ended.record, directory)?);
-    keep(scene, &ended.record, &gone, directory)?;
+    ended.disagreements.extend(keep(scene, play, &ended.record, &gone, directory)?);
     watch.end()?;
     for gateway in standing {
         gateway.leave()?;
@@ -115,7 +116,7 @@ fn start(
     let directory = if play.pods() > 1 { directory.join(&name) } else { directory.to_owned() };
     artifacts::make(&directory)?;
     let worker = scene.workers.get(slot.worker).context("a slot of a worker that is not there")?;
-    let mut gateway = Gateway::start(worker, slot, &name, &play.timing, programs, &directory)?;
+    let mut gateway = Gateway::start(&scene.api, worker, slot, &name, &play.timing, programs, &directory)?;
     let daemon = &mut scene.worker(slot)?.daemon;
     daemon.watches(&name)?;
     // While its containers came up they were asked whether they listen yet, and refused that by RSTs on its loopback.
@@ -239,21 +240,45 @@ fn look(
     })
 }
 
-/// Puts what is not there yet among the artifacts: HAProxy's log, and what the daemons say.
-fn keep(scene: &Scene, record: &Record, gone: &[Traces], directory: &Path) -> Result<()> {
+/// Puts what is not there yet among the artifacts: HAProxy's log, and what the daemons say; and tells in what their records differ
+/// from what was played.
+fn keep(
+    scene: &Scene,
+    play: &Play,
+    record: &Record,
+    gone: &[Traces],
+    directory: &Path,
+) -> Result<Vec<String>> {
     append(&directory.join("haproxy.log"), &(record.haproxy.lines.join("\n") + "\n"))?;
     scene.keep_daemons(directory)?;
+    let mut found = Vec::new();
     for traces in gone {
         let told = record.pods.iter().find(|pod| pod.name == traces.name);
         if told.is_some_and(|pod| pod.gt.verdicts.as_ref().is_some_and(|told| !told.is_empty())) {
             let log = &record.haproxy.lines;
-            scene.take_record(traces.slot, &traces.name, log, &traces.directory.join("gt-record"))?;
+            let kept =
+                scene.take_record(traces.slot, &traces.name, log, &traces.directory.join("gt-record"))?;
+            found.extend(deletion_by(&kept, play, traces)?);
         }
         if traces.directory != directory {
             share(record, &traces.slot.server(), directory, &traces.directory)?;
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// In what a record differs from the deletion that was played.
+fn deletion_by(kept: &Path, play: &Play, traces: &Traces) -> Result<Vec<String>> {
+    let read = |name: &str| {
+        let file = kept.join(name);
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    let deletion = traces.deletion.context("a pod that is gone without a deletion")?;
+    // Of streams nobody can be certain.
+    let killed = Some(traces.killed).filter(|count| *count > 0 && !play.http2);
+    let found =
+        deletion::disagreements(&read("timeline.jsonl")?, &read("intervals.json")?, deletion, killed)?;
+    Ok(found.into_iter().map(|what| format!("pod {}: {what}", traces.name)).collect())
 }
 
 /// Gives a pod that has a directory of its own what the witnesses of all pods say of its server, so that it stands for itself.

@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context as _, Result, anyhow};
@@ -18,17 +19,19 @@ use super::{
 use crate::{
     deploy::rules,
     stage::{
+        api::Api,
         lb::{self, Checked, LoadBalancer},
         prometheus::Prometheus,
         workdir::Workdir,
     },
 };
 
-/// Dropped in this order: the scraper, the daemons, the load balancer, the namespaces, the files.
+/// Dropped in this order: the scraper, the daemons, the API server, the load balancer, the namespaces, the files.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) prometheus: Prometheus,
     pub(super) workers: Vec<Worker>,
+    pub(super) api: Arc<Api>,
     pub(super) lb: LoadBalancer,
     pub(super) topology: Topology,
     workdir: Workdir,
@@ -59,18 +62,17 @@ impl Scene {
         for slot in &slots {
             lb.wait_for(&slot.server(), Checked::is_down)?;
         }
+        let api = Arc::new(Api::start()?);
         let mut workers = Vec::new();
         for (number, netns) in topology.workers.iter().enumerate() {
-            let node = workdir.path().join(format!("worker{}", number + 1));
-            let servers = format!("*/worker{}-*", number + 1);
-            workers.push(Worker::start(netns, node, lb.socket(), &servers, programs)?);
+            let name = format!("worker{}", number + 1);
+            let node = workdir.path().join(&name);
+            workers.push(Worker::start(netns, &name, node, &api, lb.socket(), programs)?);
         }
-        let targets: Vec<_> = (1..)
-            .map(|number| format!("worker{number}"))
-            .zip(workers.iter().map(|worker| worker.daemon.address()))
-            .collect();
+        let targets: Vec<_> =
+            workers.iter().map(|worker| (worker.name.clone(), worker.daemon.address())).collect();
         let prometheus = Prometheus::start(&targets, &rules::base()?, workdir.path())?;
-        Ok(Self { prometheus, workers, lb, topology, workdir })
+        Ok(Self { prometheus, workers, api, lb, topology, workdir })
     }
 
     /// Where files may be put that go with it.
@@ -108,8 +110,9 @@ impl Scene {
         self.workers.iter().fold(error, |error, worker| worker.daemon.explain(error))
     }
 
-    /// Takes the record of a pod's drain from where its daemon wrote it, to be judged by HAProxy's log of the round.
-    pub(super) fn take_record(&self, slot: Slot, pod: &str, log: &[String], to: &Path) -> Result<()> {
+    /// Takes the record of a pod's drain from where its daemon wrote it, to be judged by HAProxy's log of the round; gives where it is
+    /// now.
+    pub(super) fn take_record(&self, slot: Slot, pod: &str, log: &[String], to: &Path) -> Result<PathBuf> {
         let worker = self.workers.get(slot.worker).context("a slot of a worker that is not there")?;
         let from = worker.records();
         let told = || format!("cannot take the record of pod {pod} from {}", from.display());
@@ -126,7 +129,8 @@ impl Scene {
                 fs::copy(&file, to.join(name)).with_context(told)?;
             }
             let timeline = fs::read_to_string(to.join("timeline.jsonl")).with_context(told)?;
-            return lb_word::compare(&timeline, log, &slot.server()).with_context(|| format!("pod {pod}"));
+            lb_word::compare(&timeline, log, &slot.server()).with_context(|| format!("pod {pod}"))?;
+            return Ok(to);
         }
         Err(anyhow!("gt-daemon has told the verdict of pod {pod} and left no record in {}", from.display()))
     }

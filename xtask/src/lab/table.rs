@@ -65,8 +65,8 @@ pub(super) fn table(ended: &Ended) -> String {
         ),
     );
     for pod in &record.pods {
-        let Pod { name, gone, requests, envoy_cut, killed, transitions, gt, .. } = pod;
-        row(if *gone { "pod" } else { "its heir" }, name);
+        let Pod { name, requests, envoy_cut, killed, transitions, gt, .. } = pod;
+        row(if pod.gone() { "pod" } else { "its heir" }, name);
         let of_kill =
             if *killed > 0 { format!(" (in flight when it was killed: {killed})") } else { String::new() };
         row("  Envoy", &format!("requests {requests}, cut {envoy_cut}{of_kill}"));
@@ -145,7 +145,8 @@ fn pod(pod: &Pod) -> Value {
     json!({
         "name": pod.name,
         "server": pod.server,
-        "gone": pod.gone,
+        "gone": pod.gone(),
+        "deleted": pod.deletion.map(|deletion| json!({"asked": deletion.asked, "grace": deletion.grace})),
         "requests": pod.requests,
         "envoy_cut": pod.envoy_cut,
         "killed": pod.killed,
@@ -155,6 +156,7 @@ fn pod(pod: &Pod) -> Value {
             "cuts": counted(cuts),
             "rsts_in_flight": counted(cut_rsts),
             "rsts": counted(all),
+            "drain_started": pod.gt.drain_started,
             "verdict": pod.gt.verdicts.as_ref().map(|_| pod.gt.verdict()),
         },
     })

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use super::Programs;
 use crate::{
     sandbox::Netns,
-    stage::{daemon::Daemon, envoy::text},
+    stage::{api::Api, daemon::Daemon, envoy::text},
 };
 
 const RECORDS: &str = "record";
@@ -20,39 +20,45 @@ const RECORDS: &str = "record";
 pub(super) struct Worker {
     pub(super) daemon: Daemon,
     pub(super) netns: Arc<Netns>,
-    /// What stands for its `/var/log`.
+    /// Its `/var/log`.
     pub(super) node: PathBuf,
+    /// What the API server calls it.
+    pub(super) name: String,
 }
 
 impl Worker {
-    /// Starts its daemon, which knows of its own pods only, and asks the load balancer on `lb` about the servers `servers` while one of
-    /// them drains.
+    /// Starts its daemon, which asks `api` for the worker's own pods, and the load balancer on `lb` about their servers while one
+    /// of them drains. `node` is to be the worker's `/var/log`.
     pub(super) fn start(
         netns: &Arc<Netns>,
+        name: &str,
         node: PathBuf,
+        api: &Api,
         lb: &Path,
-        servers: &str,
         programs: &Programs,
     ) -> Result<Self> {
         let pods = node.join("pods");
         fs::create_dir_all(&pods).with_context(|| format!("cannot make {}", pods.display()))?;
-        let source = format!("kubelet:{}", pods.display());
+        let kubeconfig = node.join("kubeconfig");
+        api.write_kubeconfig(&kubeconfig)?;
         let records = node.join(RECORDS);
         let lb = format!("unix:{}", lb.display());
         let arguments = [
             "--log",
             "info",
             "--pods",
-            &source,
+            "api",
+            "--kubeconfig",
+            text(&kubeconfig)?,
+            "--node-name",
+            name,
             "--record",
             text(&records)?,
             "--lb",
             &lb,
-            "--lb-server",
-            servers,
         ];
-        let daemon = Daemon::start(&programs.daemon, &arguments, &node)?;
-        Ok(Self { daemon, netns: Arc::clone(netns), node })
+        let daemon = Daemon::start_on_node(&programs.daemon, &arguments, &node)?;
+        Ok(Self { daemon, netns: Arc::clone(netns), node, name: name.to_owned() })
     }
 
     /// Where its daemon keeps the records of drains.

@@ -18,6 +18,9 @@ use crate::sandbox::Process;
 /// A metric every watched pod has from the start.
 const FIRST_SERIES: &str = "gt_connections_opened_total";
 
+/// Puts the directory `$0` in the place of `/var/log`, then becomes the daemon: so its process id is that of the command.
+const ON_NODE: &str = r#"mount --bind "$0" /var/log && exec "$@""#;
+
 /// The running daemon; SIGTERM and, if that is not heeded, SIGKILL on drop.
 #[derive(Debug)]
 pub struct Daemon {
@@ -31,10 +34,22 @@ impl Daemon {
     /// Starts the daemon with these arguments of `run` beside `--listen`, and waits until it is ready. What it writes goes
     /// into a file in `workdir`.
     pub fn start(binary: &Path, arguments: &[&str], workdir: &Path) -> Result<Self> {
+        Self::begin(Command::new(binary), arguments, workdir)
+    }
+
+    /// The same in a mount namespace of its own, in which `var_log` is `/var/log`: so it finds the logs of one of several
+    /// nodes where a daemon of a cluster does.
+    pub fn start_on_node(binary: &Path, arguments: &[&str], var_log: &Path) -> Result<Self> {
+        let mut command = Command::new("unshare");
+        // What is unmounted outside, such as a pod's namespace, is let go here too; nothing is mounted outside.
+        command.args(["--mount", "--propagation", "slave", "sh", "-c", ON_NODE]).args([var_log, binary]);
+        Self::begin(command, arguments, var_log)
+    }
+
+    fn begin(mut command: Command, arguments: &[&str], workdir: &Path) -> Result<Self> {
         let address = free_address()?;
         let stderr = workdir.join("gt-daemon.stderr");
         let socket = workdir.join("gt.sock");
-        let mut command = Command::new(binary);
         command
             .args(["run", "--listen", &address.to_string(), "--local", "off", "--socket"])
             .arg(&socket)

@@ -45,6 +45,7 @@ pub struct Container {
     _cgroup: Cgroup,
     netns: Arc<Netns>,
     name: String,
+    id: String,
     log: PathBuf,
 }
 
@@ -92,15 +93,22 @@ impl Pod {
         };
         let logs = [CriLog::copy(&log, "stdout", stdout)?, CriLog::copy(&log, "stderr", stderr)?];
         let netns = Arc::clone(&self.netns);
-        Ok(Container { process, _logs: logs, _cgroup: cgroup, netns, name: name.to_owned(), log })
+        Ok(Container { process, _logs: logs, _cgroup: cgroup, netns, name: name.to_owned(), id, log })
+    }
+
+    /// Its UID.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
     }
 
     /// Removes the pod, whose containers have ended, as a kubelet does: its cgroup and its hold on
-    /// the namespace, then its logs and the links to them.
-    pub fn remove(self) -> Result<()> {
+    /// the namespace; then the API is told, by `forgotten`; then its logs and the links to them.
+    pub fn remove(self, forgotten: impl FnOnce()) -> Result<()> {
         let Self { netns, node, namespace, name, uid, cgroup } = self;
         drop(cgroup);
         drop(netns);
+        forgotten();
         let links = node.join("containers");
         let told = || format!("cannot remove the links to the logs of pod {name} in {}", links.display());
         let prefix = format!("{name}_{namespace}_");
@@ -132,6 +140,18 @@ impl Pod {
 }
 
 impl Container {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The runtime's id of it: 64 hex digits.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The namespace it runs in.
     #[must_use]
     pub fn netns(&self) -> &Netns {
