@@ -27,6 +27,9 @@ use crate::{
 /// The alert that a cut in a drain must raise, and nothing else may.
 const CUT: &str = "GTRequestsCutInDrain";
 
+/// The same of a drain of which nobody can tell whether it cut anything.
+const INCONCLUSIVE: &str = "GTDrainInconclusive";
+
 /// Until Prometheus has the verdict and its rules have seen it; a busy machine is given time.
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -58,7 +61,7 @@ pub(super) fn disagreements(
     })?;
     interrupt::pause(INTERVAL * LOOKS)?;
     let expected: BTreeSet<_> =
-        gone.iter().filter(|pod| cut_for_certain(pod)).map(|pod| format!("{CUT} {}", pod.name)).collect();
+        gone.iter().flat_map(|pod| due(pod).map(|alert| format!("{alert} {}", pod.name))).collect();
     let mut firing = firing(prometheus, &record.pods)?;
     if firing != expected {
         interrupt::pause(INTERVAL * LOOKS)?;
@@ -75,6 +78,14 @@ pub(super) fn disagreements(
         }
     }
     Ok(found)
+}
+
+/// The alerts that a pod's drain must raise.
+fn due(pod: &Pod) -> impl Iterator<Item = &'static str> {
+    let is_inconclusive = pod.gt.verdict() == "inconclusive";
+    [(CUT, cut_for_certain(pod)), (INCONCLUSIVE, is_inconclusive)]
+        .into_iter()
+        .filter_map(|(alert, is_due)| is_due.then_some(alert))
 }
 
 /// As the rules have it: neither possible cuts nor clients that left.
