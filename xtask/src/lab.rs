@@ -10,6 +10,7 @@ mod artifacts;
 mod clients;
 mod deletion;
 mod gateway;
+mod hc_word;
 mod judge;
 mod lb_word;
 mod load;

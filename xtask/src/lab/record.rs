@@ -231,7 +231,7 @@ impl Record {
 }
 
 /// `.. event=transition from=X to=Y ..` as `X>Y`.
-fn transition(line: &str) -> Option<String> {
+pub(super) fn transition(line: &str) -> Option<String> {
     let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     (field("event")? == "transition").then(|| Some(format!("{}>{}", field("from")?, field("to")?)))?
 }

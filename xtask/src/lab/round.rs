@@ -15,7 +15,7 @@ use super::{
     clients::{Answer, Asked},
     deletion,
     gateway::{ENDS, Gateway, Traces},
-    judge,
+    hc_word, judge,
     load::Load,
     plan::{Play, Which},
     record::{self, Client, HaProxy, Pod, Record},
@@ -258,7 +258,7 @@ fn keep(
             let log = &record.haproxy.lines;
             let kept =
                 scene.take_record(traces.slot, &traces.name, log, &traces.directory.join("gt-record"))?;
-            found.extend(deletion_by(&kept, play, traces)?);
+            found.extend(record_against(&kept, play, traces)?);
         }
         if traces.directory != directory {
             share(record, &traces.slot.server(), directory, &traces.directory)?;
@@ -267,17 +267,18 @@ fn keep(
     Ok(found)
 }
 
-/// In what a record differs from the deletion that was played.
-fn deletion_by(kept: &Path, play: &Play, traces: &Traces) -> Result<Vec<String>> {
+/// In what gt's record differs from what was played, and from the sidecar's own log.
+fn record_against(kept: &Path, play: &Play, traces: &Traces) -> Result<Vec<String>> {
     let read = |name: &str| {
         let file = kept.join(name);
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     };
+    let (timeline, intervals) = (read("timeline.jsonl")?, read("intervals.json")?);
     let deletion = traces.deletion.context("a pod that is gone without a deletion")?;
     // Of streams nobody can be certain.
     let killed = Some(traces.killed).filter(|count| *count > 0 && !play.http2);
-    let found =
-        deletion::disagreements(&read("timeline.jsonl")?, &read("intervals.json")?, deletion, killed)?;
+    let mut found = deletion::disagreements(&timeline, &intervals, deletion, killed)?;
+    found.extend(hc_word::disagreements(&timeline, &traces.hc)?);
     Ok(found.into_iter().map(|what| format!("pod {}: {what}", traces.name)).collect())
 }
 
