@@ -7,7 +7,7 @@ use super::{
 use crate::{drain::fact::Fact, hc::states::States};
 
 /// From the deletion of a pod to its sidecar's first transition, and what clocks differ by, microseconds.
-const DELETION: i64 = 10_000_000;
+pub(super) const DELETION: i64 = 10_000_000;
 const SLACK: i64 = 1_000_000;
 
 /// One drain, or all of a run in which nothing drained.

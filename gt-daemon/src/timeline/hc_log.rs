@@ -43,6 +43,29 @@ impl Life {
         self.last = self.last.max(ts);
     }
 
+    /// Whether the log has the pod's turn from OPEN, and each transition goes on from where the one before it went. With the
+    /// codes alone: whether 200 was answered first.
+    #[must_use]
+    pub fn has_its_turn(&self) -> bool {
+        let Some((first, from, to)) = self.changes.first() else {
+            return self.answers.first().is_none_or(|(_, code)| *code < 400);
+        };
+        let goes_on = self.changes.windows(2).all(|pair| match pair {
+            [(_, _, before), (_, after, _)] => before.meets(*after),
+            _ => true,
+        });
+        let until = first.saturating_sub(BACK);
+        let told_200 = self.answers.iter().any(|(ts, code)| *ts <= *first && *code < 400);
+        let told_503 = self.answers.iter().any(|(ts, code)| *ts < until && *code >= 400);
+        let is_first = match *from {
+            OPEN => !told_503,
+            // Of a state without a name of its own, as that before OPEN may be.
+            States::ANY => *to == OPEN || (told_200 && !told_503),
+            _ => false,
+        };
+        is_first && goes_on
+    }
+
     fn state(&self) -> States {
         self.changes.last().map_or(States::ANY, |(_, _, to)| *to)
     }
@@ -176,6 +199,28 @@ mod tests {
         );
         assert!(told[1].starts_with("hc.log, line 2: tells no time"));
         assert!(told[2].starts_with("hc.log, line 3: has a time without a time zone"));
+    }
+
+    /// Exercises logs that lack lines, so that only those with the turn from OPEN and all that followed are whole.
+    #[test]
+    fn turns() {
+        let has = |lines: &[&str]| {
+            let text: String = lines.iter().map(|line| format!("2026-11-30T07:00:{line}\n")).collect();
+            lives(&text).0[0].has_its_turn()
+        };
+        let (ok, turned) = ("01Z event=health_check code=200", "05Z event=health_check code=503");
+        let (drains, closes) =
+            ("03Z event=transition from=OPEN to=DRAINING", "04Z event=transition from=DRAINING to=CLOSING");
+        let closed = "09Z event=transition from=CLOSING to=CLOSED";
+        assert!(has(&[ok, drains, closes, turned, closed]) && has(&[drains, closes]) && has(&[ok, turned]));
+        assert!(!has(&[ok, closes, turned, closed]) && !has(&[ok, drains, turned, closed]));
+        assert!(!has(&[turned, closed]) && !has(&[turned]) && !has(&[ok, turned, closed]));
+        assert!(!has(&["01Z event=health_check code=503", drains]));
+        assert!(
+            !has(&[ok, turned, "09Z event=transition to=CLOSED"])
+                && has(&[ok, "03Z event=transition to=CLOSING"])
+        );
+        assert!(has(&["00Z event=transition from=STARTING to=OPEN", drains]));
     }
 
     proptest! {

@@ -4,9 +4,10 @@
 //! nothing was cut is taken only from an account of every request ([`accounts`](super::accounts)).
 
 use super::{
-    accounts::{self, Account},
+    accounts,
     drains::{Drain, hc_facts},
     evidence::Evidence,
+    gaps::gaps,
     items::{Item, Items, Witness},
     lb::{Lb, SLACK},
     wire::conversation::{Conversation, Phase},
@@ -17,7 +18,7 @@ use crate::{
         torn::{Ending, Proof},
     },
     drain::{
-        fact::{Fact, Source, Timed, Way},
+        fact::{Fact, Timed, Way},
         facts::Facts,
         record::Record,
         verdict::Outcome,
@@ -219,55 +220,6 @@ fn looks(lb: &Lb<'_>, drain: &Drain<'_>, items: &mut Items) {
             }
         }
     }
-}
-
-/// What was not seen of a drain.
-fn gaps(
-    evidence: &Evidence,
-    drain: &Drain<'_>,
-    lb: &Lb<'_>,
-    account: &Account,
-    items: &Items,
-) -> Vec<(Source, String)> {
-    let mut gaps = Vec::new();
-    if evidence.lives.is_empty() {
-        gaps.push((Source::Hc, "there is no hc.log".to_owned()));
-    } else if let Some(from) =
-        drain.files(&evidence.lives).into_iter().chain(&evidence.lives).find(|from| !from.whole)
-    {
-        gaps.push((Source::Hc, format!("{} is not whole", from.file)));
-    } else if let Some(begun) = drain.begun {
-        let is_told_200 = |ts: i64| drain.hc_at(ts).shown_up() == Some(true);
-        if lb.downs(begun - SLACK).iter().any(|down| down.by_answer && is_told_200(down.ts)) {
-            gaps.push((
-                Source::Hc,
-                "the LB took the pod for DOWN while hc's log has it at 200: lines are missing".to_owned(),
-            ));
-        }
-    }
-    if let Account::None(why) = account {
-        gaps.push((Source::Envoy, why.clone()));
-    }
-    let at_once = drain.life.is_some_and(|life| life.changes.iter().any(|(ts, ..)| *ts >= drain.until));
-    if at_once {
-        gaps.push((
-            Source::Pods,
-            "another pod's drain began before this one's was over: files without a pod's name tell of both"
-                .to_owned(),
-        ));
-    }
-    let failures = evidence.failures.iter().filter(|failure| match (failure.ts, drain.begun) {
-        (Some(ts), Some(begun)) => ts >= begun && ts < drain.until,
-        _ => drain.alone,
-    });
-    let (failures, known) = (failures.count() as u64, items.cuts().saturating_add(lb.refused));
-    if failures > known {
-        gaps.push((
-            Source::Client,
-            format!("{failures} requests of clients failed, and {known} of them are explained"),
-        ));
-    }
-    gaps
 }
 
 /// The verdict over several drains: the worst of them.

@@ -129,6 +129,14 @@ impl<'a> Lb<'a> {
         downs
     }
 
+    /// When one of the servers was last seen to come UP before an instant.
+    #[must_use]
+    pub fn last_up(&self, until: i64) -> Option<i64> {
+        let logged = self.changes.iter().filter(|change| change.up).map(|change| change.ts);
+        let looked = self.looks.iter().flat_map(|(_, looks)| came_up(looks)).map(|look| look.ts);
+        logged.chain(looked).filter(|ts| *ts < until).max()
+    }
+
     /// What it said and did, as facts.
     #[must_use]
     pub fn facts(&self, since: i64) -> Vec<Timed> {

@@ -4,7 +4,7 @@
 //! [`envoy_counters`], [`haproxy_stats`], [`haproxy_log`], [`wire`], [`clients`], [`run_log`]); [`evidence`] is what they tell.
 //! [`drains`] says which drains there were, [`lb`] what the LB did in one, [`join`] makes the ends of connections of all
 //! witnesses into one list ([`items`]) and asks for an account of every request ([`accounts`]). The facts and the verdict are
-//! those of [`crate::drain`]. gt's own records are read by [`gt_records`]; [`output`] tells.
+//! those of [`crate::drain`]; [`gaps`] is what was not seen. gt's own records are read by [`gt_records`]; [`output`] tells.
 //!
 //! Owns: what artifacts prove. Refuses: to call a drain protected by what they do not show.
 
@@ -15,6 +15,7 @@ pub mod envoy_active;
 pub mod envoy_counters;
 pub mod envoy_log;
 pub mod evidence;
+pub mod gaps;
 pub mod gt_records;
 pub mod haproxy_log;
 pub mod haproxy_stats;
@@ -30,6 +31,8 @@ pub mod run_log;
 mod stamped;
 pub mod wire;
 
+#[cfg(test)]
+mod attacks;
 #[cfg(test)]
 mod tests;
 

@@ -24,7 +24,7 @@ const RUNS: [(&str, Outcome, u64, u64); 7] = [
     ("M2_client_abort", Outcome::Inconclusive, 0, 1),
 ];
 
-fn testdata(run: &str) -> PathBuf {
+pub(super) fn testdata(run: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/timeline").join(run)
 }
 
@@ -34,7 +34,7 @@ fn files(run: &str) -> Vec<PathBuf> {
     files
 }
 
-fn options(paths: Vec<PathBuf>, offsets: &[&str]) -> Options {
+pub(super) fn options(paths: Vec<PathBuf>, offsets: &[&str]) -> Options {
     Options {
         paths,
         output: None,
@@ -46,7 +46,7 @@ fn options(paths: Vec<PathBuf>, offsets: &[&str]) -> Options {
     }
 }
 
-fn judged(paths: Vec<PathBuf>) -> (Vec<Record>, String) {
+pub(super) fn judged(paths: Vec<PathBuf>) -> (Vec<Record>, String) {
     let (records, notes) = read(&options(paths, &[])).unwrap();
     (records, output::notes(&notes))
 }
@@ -56,7 +56,7 @@ fn of(run: &str) -> Record {
 }
 
 /// A copy of a run, of which files may be changed.
-fn copy(run: &str) -> TempDir {
+pub(super) fn copy(run: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files(run) {
         fs::copy(&file, dir.path().join(file.file_name().unwrap())).unwrap();
