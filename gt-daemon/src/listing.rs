@@ -14,6 +14,7 @@ use crate::{
     cli::client::{DrainsOptions, DrainsOutput},
     client::Way,
     drain::{record::Summary, store},
+    timeline::note::plain,
 };
 
 /// Bytes of a summary at most: it names all gaps of its drain.
@@ -54,7 +55,9 @@ fn recorded(dir: &Path) -> anyhow::Result<Vec<Listed>> {
         match summary(&path) {
             Ok(summary) => drains.push(Listed { id, node: None, summary }),
             // One that is unreadable hides no other.
-            Err(error) => eprintln!("gt-daemon: {} is passed over: {error:#}", path.display()),
+            Err(error) => {
+                eprintln!("gt-daemon: {}", plain(&format!("{} is passed over: {error:#}", path.display())))
+            }
         }
     }
     Ok(drains)
@@ -92,6 +95,7 @@ fn table(drains: &[Listed]) -> String {
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let width = widths.get(column).copied().unwrap_or(0);
+            let cell = plain(cell);
             format!("{cell:width$}")
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
@@ -125,6 +129,15 @@ mod tests {
         assert_eq!(ids, names);
         assert_eq!(ids[0], record(10).id());
         assert!(recorded(&dir.path().join("none")).unwrap_err().to_string().contains("--record"));
+    }
+
+    /// Exercises a record with a terminal's commands in it, so that they stay text in one line.
+    #[test]
+    fn no_commands() {
+        let mut summary = record(10).summary();
+        summary.pod = "igw\u{1b}[2J\n".to_owned();
+        let told = table(&[Listed { id: String::new(), node: None, summary }]);
+        assert!(told.contains("edge/igw\u{fffd}[2J\u{fffd}") && told.lines().count() == 2, "{told:?}");
     }
 
     /// Exercises the table, with what is not known and with nothing in it.

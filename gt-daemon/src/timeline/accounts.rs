@@ -3,8 +3,8 @@
 //! | Account | What it takes |
 //! |---|---|
 //! | Envoy's counters | before and after, both whole, of one Envoy, with nothing in flight at the second; no more cuts than are known |
-//! | HAProxy's log | whole; it marked the pod's servers DOWN, tells how many sessions they had, and how each of these ended; no request was tried again; nobody else dialled the pod |
-//! | HAProxy's statistics | whole; looks from before the drain until a server is DOWN without a session; counts of broken answers in each; nobody else dialled the pod |
+//! | HAProxy's log | whole; each log marked each of the pod's servers that it tells of DOWN, tells how many sessions it had, and how each of these ended; no server is in none; no request was tried again; nobody else dialled the pod |
+//! | HAProxy's statistics | whole; looks of each of the pod's servers from before the drain until it is DOWN without a session, by one HAProxy; counts of broken answers in each; nobody else dialled the pod |
 //!
 //! What is damaged can prove a cut. It is no account.
 
@@ -14,6 +14,7 @@ use super::{
     drains::Drain,
     envoy_counters,
     evidence::Evidence,
+    haproxy_stats::Look,
     items::Items,
     lb::{Lb, SLACK},
     wire::conversation::Conversation,
@@ -36,7 +37,7 @@ pub fn settle(
     users: &[&Conversation],
     items: &mut Items,
 ) -> Account {
-    let known = items.cuts();
+    let known = items.met_by_envoy();
     let counted = envoy(evidence, drain);
     if let Ok(cut) = &counted
         && *cut > known
@@ -69,8 +70,9 @@ fn envoy(evidence: &Evidence, drain: &Drain<'_>) -> Result<u64, &'static str> {
     };
     let cut = envoy_counters::cut(before, after).ok_or("they began anew between the looks")?;
     match after.active {
-        Some(active) if active > 0 => Err("requests were still in flight at the second look"),
-        _ => Ok(cut),
+        None => Err("the second look does not tell what was in flight"),
+        Some(0) => Ok(cut),
+        Some(_) => Err("requests were still in flight at the second look"),
     }
 }
 
@@ -90,16 +92,18 @@ fn log(drain: &Drain<'_>, lb: &Lb<'_>, users: &[&Conversation]) -> Result<(), &'
     if lb.retries > 0 {
         return Err("requests were tried again, and what they met first is not in it");
     }
-    let downs = lb.downs(begun - SLACK);
-    if downs.is_empty() {
-        return Err("it has no DOWN of the pod's server");
+    let is_told = |server: &&&str| lb.logs.iter().any(|log| log.server == **server);
+    if lb.servers.is_empty() || lb.servers.iter().filter(is_told).count() < lb.servers.len() {
+        return Err("it does not tell of each of the pod's servers");
     }
-    let sessions = downs.iter().map(|down| down.sessions).sum::<Option<u64>>();
-    let sessions = sessions.ok_or("it does not tell how many sessions there were at DOWN")?;
-    let first = downs.first().map_or(begun, |down| down.ts);
-    let told = lb.ends.iter().filter(|ts| **ts >= first).count() as u64;
-    if told < sessions {
-        return Err("it does not tell how each session ended that was there at DOWN");
+    for log in &lb.logs {
+        let down = log.downs.iter().filter(|(ts, _)| *ts >= begun - SLACK).min();
+        let (down, sessions) = down.ok_or("it has no DOWN of the pod's server")?;
+        let sessions = sessions.ok_or("it does not tell how many sessions there were at DOWN")?;
+        let told = log.ends.iter().filter(|ts| *ts >= down).count() as u64;
+        if told < sessions {
+            return Err("it does not tell how each session ended that was there at DOWN");
+        }
     }
     Ok(())
 }
@@ -112,20 +116,45 @@ fn looks(drain: &Drain<'_>, lb: &Lb<'_>, users: &[&Conversation]) -> Result<(), 
     if !all_by_lb(users) {
         return Err("the capture shows others than the LB");
     }
+    if !lb.servers.iter().all(|server| lb.looks.iter().any(|(looked, _)| looked == server)) {
+        return Err("they do not have each of the pod's servers");
+    }
     for (_, looks) in &lb.looks {
         if looks.first().is_none_or(|look| look.ts > begun) {
             return Err("they begin after the drain");
         }
         let counts: Option<Vec<u64>> = looks.iter().map(|look| look.broken).collect();
         let counts = counts.ok_or("they have no columns eresp and srv_abrt")?;
-        if !counts.is_sorted() {
+        if !counts.is_sorted() || looks.windows(2).any(is_anew) {
             return Err("they began anew in the drain");
+        }
+        if looks.windows(2).any(hides_sessions) {
+            return Err(
+                "the last one before DOWN has sessions, and counts nothing that shows that HAProxy lived on",
+            );
         }
         if !looks.iter().any(|look| is_empty(look.serving, look.sessions) && look.ts >= begun) {
             return Err("they end before the pod is DOWN and has no session");
         }
     }
     Ok(())
+}
+
+/// Whether a server that stayed what it was is so for a shorter time than before: HAProxy was started anew between two looks.
+fn is_anew(pair: &[Look]) -> bool {
+    let is_down = |look: &Look| look.serving == Some(Serving::Down);
+    matches!(pair, [before, after] if is_down(before) == is_down(after)
+        && before.since.zip(after.since).is_some_and(|(before, after)| after < before))
+}
+
+/// Whether a server had sessions when it was last seen before its DOWN, and no count that a HAProxy which was started anew
+/// would have lost.
+fn hides_sessions(pair: &[Look]) -> bool {
+    matches!(pair, [before, after] if before.serving != Some(Serving::Down)
+        && after.serving == Some(Serving::Down)
+        && before.sessions != Some(0)
+        && before.broken.is_none_or(|broken| broken == 0)
+        && after.broken.is_none_or(|broken| broken == 0))
 }
 
 fn is_empty(serving: Option<Serving>, sessions: Option<u64>) -> bool {

@@ -11,25 +11,25 @@ use super::{
 use crate::drain::verdict::Outcome;
 
 /// The verdict over a directory, and all reasons and notes.
-fn told(dir: &Path) -> (Outcome, String) {
+pub(super) fn told(dir: &Path) -> (Outcome, String) {
     let (records, notes) = judged(vec![dir.to_owned()]);
     let reasons: Vec<_> = records.iter().flat_map(|record| record.verdict.reasons.clone()).collect();
     (join::worst(&records), reasons.join("; ") + &notes)
 }
 
 /// Changes a text file.
-fn change(dir: &TempDir, name: &str, how: impl Fn(&str) -> String) {
+pub(super) fn change(dir: &TempDir, name: &str, how: impl Fn(&str) -> String) {
     let path = dir.path().join(name);
     fs::write(&path, how(&fs::read_to_string(&path).unwrap())).unwrap();
 }
 
-fn without(text: &str, is_gone: impl Fn(usize, &str) -> bool) -> String {
+pub(super) fn without(text: &str, is_gone: impl Fn(usize, &str) -> bool) -> String {
     let kept = text.split_inclusive('\n').enumerate().filter(|(number, line)| !is_gone(*number, line));
     kept.map(|(_, line)| line).collect()
 }
 
 /// A copy without some files.
-fn lacking(run: &str, names: &[&str]) -> TempDir {
+pub(super) fn lacking(run: &str, names: &[&str]) -> TempDir {
     let dir = copy(run);
     for name in names {
         fs::remove_file(dir.path().join(name)).unwrap();
@@ -90,4 +90,113 @@ fn clocks_of_hc() {
     let (records, _) = read(&options(vec![dir.path().to_owned()], &["hc=-3.8s"])).unwrap();
     let why = records[0].verdict.reasons.join("; ");
     assert!(why.contains("cut just before the drain began (6)"), "{why}");
+}
+
+/// Exercises a directory of runs of which one has no log of its sidecar and one is gt's record of a broken drain, so that both
+/// count, and what is not read is named.
+#[test]
+fn runs_without_a_sidecar() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str, from: &Path| {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, dir.path().join(name).join(path.file_name().unwrap())).unwrap();
+        }
+    };
+    place("pod-a", &testdata("I1_impr_h1_sleep"));
+    assert_eq!(told(dir.path()).0, Outcome::Protected);
+    fs::write(dir.path().join("haproxy.log"), "").unwrap();
+    let (outcome, why) = told(dir.path());
+    assert!(outcome == Outcome::Protected && why.contains("haproxy.log: is not read"), "{why}");
+    let broken = lacking("A2_h1_sleep_x6", &["hc.log"]);
+    place("pod-b", broken.path());
+    let (outcome, why) = told(dir.path());
+    assert!(outcome != Outcome::Protected && why.contains("there is no hc.log"), "{why}");
+    fs::remove_dir_all(dir.path().join("pod-b")).unwrap();
+    let (records, _) = judged(vec![testdata("A2_h1_sleep_x6")]);
+    super::output::write(&dir.path().join("pod-c"), &records).unwrap();
+    assert_eq!(told(dir.path()).0, Outcome::Broken);
+}
+
+/// Exercises another pod's life in hc's log, so that files without a pod's name still count, and clients' failures too.
+#[test]
+fn another_life() {
+    let another = "2026-11-30T07:00:00Z event=listening state=OPEN\n";
+    for run in ["A2_h1_sleep_x6", "B_h1_stream", "C_h2_sleep"] {
+        for gone in [
+            &["haproxy.log"][..],
+            &["haproxy-stat-timeline.csv"],
+            &["haproxy.log", "pod.pcap"],
+            &["haproxy.log", "envoy.log"],
+        ] {
+            let dir = lacking(run, gone);
+            change(&dir, "hc.log", |text| text.to_owned() + another);
+            assert_ne!(told(dir.path()).0, Outcome::Protected, "{run} without {gone:?}");
+        }
+    }
+    let dir = copy("I1_impr_h1_sleep");
+    change(&dir, "hc.log", |text| text.to_owned() + another);
+    fs::write(dir.path().join("curl_bad.out"), "RESULT code=502 t=1.0 bytes=107 err=\n").unwrap();
+    assert_ne!(told(dir.path()).0, Outcome::Protected);
+}
+
+/// Exercises what clients wrote in other forms or not whole, and noise in the load balancer's log, so that no failure is lost.
+#[test]
+fn what_clients_saw() {
+    let noise = "<134>1 2026-11-30T07:16:59.332621+00:00 - haproxy 1 - - 127.0.0.1:41500 [30/Nov/2026:07:16:54.593] fe fe/<NOSRV> \
+                 -1/-1/-1/-1/5000 408 212 - - cR-- 1/1/0/0/0 0/0 \"<BADREQ>\"\n";
+    let utf16: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain("code=502\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    for text in [
+        &b"RESULT code=502 t=1.0 bytes=107 err=\n"[..],
+        b"RESULT code=200 t=1 bytes=3 exit=18\n",
+        b"502\n",
+        b"{\"http_code\":502,\"exitcode\":0}\n",
+        b"http_code: 502\n",
+        b"HTTP/1.1 502 Bad Gateway\ncurl: (52) Empty reply from server\n",
+        b"RESULT code=502 t=1.0 bytes=107 err=",
+        &utf16,
+        b"",
+    ] {
+        let dir = copy("I1_impr_h1_sleep");
+        fs::write(dir.path().join("curl_bad.out"), text).unwrap();
+        change(&dir, "haproxy.log", |log| log.to_owned() + noise);
+        let (outcome, why) = told(dir.path());
+        assert!(
+            outcome == Outcome::Inconclusive && why.contains("clients"),
+            "{}: {why}",
+            String::from_utf8_lossy(text)
+        );
+    }
+}
+
+/// Exercises captures of other pods with names that are like the pod's, so that they do not stand for it.
+#[test]
+fn names_alike() {
+    let dir = lacking(
+        "A2_h1_sleep_x6",
+        &["haproxy.log", "envoy.log", "stats_after.txt", "curl_s0.out", "curl_s1.out"],
+    );
+    fs::copy(testdata("I1_impr_h1_sleep/pod.pcap"), dir.path().join("podinfo-77f.pcap")).unwrap();
+    fs::rename(dir.path().join("pod.pcap"), dir.path().join("worker1.pcap")).unwrap();
+    assert_eq!(told(dir.path()).0, Outcome::Broken);
+    fs::write(dir.path().join("pod.pcap"), "").unwrap();
+    assert_eq!(told(dir.path()).0, Outcome::Broken, "an empty capture of the pod's own");
+    let gone = "[2026-11-30T07:11:45.300000Z] [S] pod igw-1 is deleted\n";
+    change(&dir, "run.log", |text| text.to_owned() + gone);
+    fs::copy(testdata("I1_impr_h1_sleep/pod.pcap"), dir.path().join("igw-10.pcap")).unwrap();
+    assert_eq!(told(dir.path()).0, Outcome::Broken, "another pod's capture");
+}
+
+/// Exercises a pipe among the artifacts and as one, so that nobody waits for it.
+#[test]
+fn pipes() {
+    let dir = copy("I1_impr_h1_sleep");
+    let pipe = dir.path().join("envoy-1.log");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    for path in [dir.path().to_owned(), pipe] {
+        let error = read(&options(vec![path], &[])).unwrap_err().to_string();
+        assert!(error.contains("envoy-1.log is no regular file; copy its contents"), "{error}");
+    }
 }

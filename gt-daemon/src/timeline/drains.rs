@@ -52,7 +52,7 @@ impl<'a> Drain<'a> {
 
     /// Those of some files that are this pod's: named after it, or else all, where there is no other pod.
     pub fn files<'b, T>(&self, all: &'b [From<T>]) -> Vec<&'b From<T>> {
-        let named = |from: &&From<T>| self.pod.is_some_and(|pod| from.file.contains(pod));
+        let named = |from: &&From<T>| self.pod.is_some_and(|pod| is_named(&from.file, pod));
         let own: Vec<_> = all.iter().filter(named).collect();
         match own.is_empty() {
             false => own,
@@ -79,6 +79,17 @@ impl<'a> Drain<'a> {
         let last = life.answers.iter().rev().find(|(at, _)| *at <= ts).or(life.answers.first());
         last.map_or(States::ANY, |(_, code)| told(*code))
     }
+}
+
+/// Whether a file has a pod's name in its own, as a word: `igw-10.pcap` is not `igw-1`'s.
+#[must_use]
+pub fn is_named(file: &str, pod: &str) -> bool {
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
+    !pod.is_empty()
+        && file.match_indices(pod).any(|(at, _)| {
+            let (before, rest) = file.split_at(at);
+            is_end(before.chars().next_back()) && is_end(rest.chars().nth(pod.chars().count()))
+        })
 }
 
 /// What hc's log tells of a pod, as facts: its transitions, or without any the codes it answered.
@@ -153,6 +164,15 @@ mod tests {
         assert_eq!(drains[1].files(&files).len(), 0);
         assert_eq!(drains[0].hc_at(0), States::only(open));
         assert_eq!(drains[0].hc_at(30_000_000), States::only(closing));
+    }
+
+    /// Exercises names that begin or end with another pod's, so that only whole words count.
+    #[test]
+    fn whole_names() {
+        assert!(is_named("igw-1.pcap", "igw-1") && is_named("node.igw-1_eth0.pcap", "igw-1"));
+        for file in ["igw-10.pcap", "bigw-1.pcap", "worker1.pcap", "igw-"] {
+            assert!(!is_named(file, "igw-1"), "{file}");
+        }
     }
 
     /// Exercises a sidecar that never turned, so that the run is one without a drain, and its codes tell what the LB was told.

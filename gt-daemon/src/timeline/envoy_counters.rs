@@ -19,6 +19,8 @@ pub struct Counts {
     pub reset_itself: Option<u64>,
     /// Requests in flight.
     pub active: Option<u64>,
+    /// For how long it had run, seconds.
+    pub uptime: Option<u64>,
     /// Whether the server's own stats are there, which stand behind the listeners'.
     pub server: bool,
 }
@@ -40,6 +42,7 @@ pub fn read(file: impl Read, notes: &mut Notes) -> io::Result<Option<Counts>> {
                 reset: sums.get(Stat::DownstreamRqRxReset),
                 reset_itself: sums.get(Stat::DownstreamRqTxReset),
                 active: sums.get(Stat::DownstreamRqActive),
+                uptime: sums.get(Stat::ServerUptime),
                 server: sums.get(Stat::ServerLive).is_some(),
             };
             if counts.requests.is_none() || counts.connections.is_none() || counts.reset.is_none() {
@@ -72,6 +75,10 @@ fn form(body: &[u8]) -> Form {
 pub fn cut(before: &Counts, after: &Counts) -> Option<u64> {
     let rise = |of: fn(&Counts) -> Option<u64>| of(after)?.checked_sub(of(before)?);
     rise(|counts| counts.requests)?;
+    if before.uptime.zip(after.uptime).is_some_and(|(before, after)| after < before) {
+        // Another Envoy, which has counted as much by now.
+        return None;
+    }
     if before.server && !after.server {
         // The end of the list is missing, and more may be.
         return None;
@@ -106,6 +113,7 @@ mod tests {
             reset: Some(0),
             reset_itself: Some(0),
             active: Some(0),
+            uptime: None,
             server: false,
         };
         for (body, cuts) in [(SIX, 6), (TWO, 2)] {
@@ -113,6 +121,8 @@ mod tests {
             assert_eq!(cut(&none, &after), Some(cuts));
             assert_eq!(cut(&after, &after), Some(0));
             assert_eq!(cut(&after, &none), None, "Envoy began anew");
+            let ran = |uptime: u64| Counts { uptime: Some(uptime), ..after };
+            assert_eq!((cut(&ran(9), &ran(2)), cut(&ran(2), &ran(9))), (None, Some(0)));
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    clients::{self, Failure},
+    clients::{self, Seen},
     envoy_active::{self, Active},
     envoy_counters::{self, Counts},
     envoy_log::{self, Cut},
@@ -46,7 +46,7 @@ pub struct Evidence {
     pub looks: Vec<From<Looks>>,
     pub lb_log: Vec<From<Told>>,
     pub captures: Vec<From<Table>>,
-    pub failures: Vec<Failure>,
+    pub clients: Vec<From<Seen>>,
     pub done: Done,
     pub notes: Vec<Note>,
 }
@@ -125,7 +125,7 @@ impl Evidence {
             Kind::Clients => {
                 let mut seen = clients::read(file, notes)?;
                 seen.failures.iter_mut().flat_map(|failure| &mut failure.ts).for_each(right);
-                self.failures.extend(seen.failures);
+                self.clients.push(from(artifact, seen, notes));
             }
             Kind::Run => {
                 let mut done = run_log::read(file, notes)?;

@@ -2,10 +2,12 @@
 
 use super::{
     accounts::Account,
-    drains::{DELETION, Drain},
-    evidence::Evidence,
-    items::Items,
+    drains::{DELETION, Drain, is_named},
+    envoy_counters::{self, Counts},
+    evidence::{Evidence, From},
+    items::{Item, Items},
     lb::{Lb, SLACK},
+    wire::conversation::{End, Phase},
 };
 use crate::{correlate::cause::Cause, drain::fact::Source};
 
@@ -32,17 +34,8 @@ pub fn gaps(
                 .to_owned(),
         ));
     }
-    let failures = evidence.failures.iter().filter(|failure| match (failure.ts, drain.begun) {
-        (Some(ts), Some(begun)) => ts >= begun && ts < drain.until,
-        _ => drain.alone,
-    });
-    let (failures, known) = (failures.count() as u64, items.cuts().saturating_add(lb.refused));
-    if failures > known {
-        gaps.push((
-            Source::Client,
-            format!("{failures} requests of clients failed, and {known} of them are explained"),
-        ));
-    }
+    gaps.extend(unnamed(evidence, drain).map(|why| (Source::Pods, why)));
+    gaps.extend(clients(evidence, drain, lb, items).map(|why| (Source::Client, why)));
     gaps
 }
 
@@ -72,12 +65,68 @@ fn hc(evidence: &Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Option<String> {
 fn just_before(drain: &Drain<'_>, lb: &Lb<'_>, items: &Items) -> Option<String> {
     let begun = drain.begun?;
     let from = begun.saturating_sub(DELETION).max(lb.last_up(begun).unwrap_or(i64::MIN));
-    let is_one = |ts: i64, cause: Cause| (from..begun).contains(&ts) && cause != Cause::ClientAbort;
-    let all = items.iter().filter(|item| item.is_cut() && is_one(item.ts, item.cause));
+    // That a client made an end follows from hc's state as well, unless a witness says so.
+    let is_clients = |item: &Item| item.cause == Cause::ClientAbort && item.blamed;
+    let all =
+        items.iter().filter(|item| item.is_cut() && (from..begun).contains(&item.ts) && !is_clients(item));
     let count: u64 = all.map(|item| item.count).sum();
     (count > 0).then(|| {
         format!(
             "requests were cut just before the drain began ({count}): hc's log begins late, or clocks differ (--offset)"
         )
     })
+}
+
+/// With other pods there files that bear no pod's name are not taken for this one's. A cut that they prove in its time may be.
+fn unnamed(evidence: &Evidence, drain: &Drain<'_>) -> Option<String> {
+    let begun = drain.begun.filter(|_| !drain.alone)?;
+    let is_in = |ts: i64| ts >= begun && ts < drain.until;
+    let captured = others(evidence, drain, &evidence.captures).find(|from| {
+        from.told.conversations.iter().any(|one| {
+            let is_cut = |end: &End| is_in(end.ts) && matches!(end.phase, Phase::Awaiting | Phase::Streaming);
+            one.end.as_ref().is_some_and(is_cut) || one.resets.iter().any(|(ts, _)| is_in(*ts))
+        })
+    });
+    let logged =
+        others(evidence, drain, &evidence.envoy_cuts).find(|from| from.told.iter().any(|cut| is_in(cut.ts)));
+    // When counters were read is not told.
+    let counted = others(evidence, drain, &evidence.after).find(|after| {
+        let mut before = others(evidence, drain, &evidence.before);
+        let cut = |before: &From<Option<Counts>>| envoy_counters::cut(&before.told?, &after.told?);
+        before.any(|before| cut(before).is_some_and(|cut| cut > 0))
+    });
+    let file = captured
+        .map(|from| &from.file)
+        .or(logged.map(|from| &from.file))
+        .or(counted.map(|from| &from.file))?;
+    Some(format!(
+        "{file} shows requests that were cut, and whose they were is not known: it bears no pod's name"
+    ))
+}
+
+/// Files that are no pod's by their names.
+fn others<'a, T>(
+    evidence: &'a Evidence,
+    drain: &'a Drain<'_>,
+    all: &'a [From<T>],
+) -> impl Iterator<Item = &'a From<T>> {
+    let deleted = evidence.done.deleted.iter().map(|(_, name)| name.as_str());
+    let pods: Vec<&str> = deleted.chain(drain.pod).collect();
+    all.iter().filter(move |from| !pods.iter().any(|pod| is_named(&from.file, pod)))
+}
+
+/// What clients met that nothing else explains: a cut in the drain that was none of a client, or a request that the LB answered
+/// itself with an error.
+fn clients(evidence: &Evidence, drain: &Drain<'_>, lb: &Lb<'_>, items: &Items) -> Option<String> {
+    if let Some(from) = evidence.clients.iter().find(|from| !from.whole) {
+        return Some(format!("what clients saw is not whole ({})", from.file));
+    }
+    let failures = evidence.clients.iter().flat_map(|from| &from.told.failures);
+    let failures = failures.filter(|failure| match (failure.ts, drain.begun) {
+        (Some(ts), Some(begun)) => ts >= begun && ts < drain.until,
+        _ => true,
+    });
+    let (failures, known) = (failures.count() as u64, items.cuts_of_drain().saturating_add(lb.refused));
+    (failures > known)
+        .then(|| format!("{failures} requests of clients failed, and {known} of them are explained"))
 }

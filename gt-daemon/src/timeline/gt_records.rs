@@ -87,7 +87,7 @@ fn summary(path: &Path, notes: &mut Notes) -> Option<Summary> {
     const LARGEST: u64 = 16 << 20;
 
     let meta = fs::metadata(path).ok()?;
-    let text = (meta.len() <= LARGEST).then(|| fs::read_to_string(path).ok()).flatten();
+    let text = (meta.is_file() && meta.len() <= LARGEST).then(|| fs::read_to_string(path).ok()).flatten();
     let summary = text.and_then(|text| serde_json::from_str(&text).ok());
     if summary.is_none() {
         let cause = "has an intervals.json beside it that cannot be read: the pod's name is not known";

@@ -3,8 +3,10 @@
 //! `option httplog` and `option tcplog`, with an ISO time before: `log .. format rfc5424` or `iso`, or rsyslog's.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, BufRead},
+    net::SocketAddr,
 };
 
 use super::{hc_log::short, lines, note::Notes, stamped};
@@ -72,10 +74,11 @@ impl Told {
     }
 }
 
-/// Reads the log.
+/// Reads the log. The same end of a session counts once, however often its line is there. A last line that is cut off can still
+/// prove a cut, and is an end of none that is counted.
 pub fn read(file: impl BufRead, notes: &mut Notes) -> io::Result<Told> {
-    let mut told = Told::default();
-    lines::each(file, notes, |number, text, notes| {
+    let (mut told, mut seen) = (Told::default(), BTreeSet::new());
+    let last = lines::each_but_last(file, notes, |number, text, notes| {
         if let Some((server, up, rest)) = change(text) {
             let Some(ts) = time(text) else { return no_time(number, text, notes) };
             if !told.full(number, notes) {
@@ -85,22 +88,41 @@ pub fn read(file: impl BufRead, notes: &mut Notes) -> io::Result<Told> {
             }
         } else if let Some(ended) = session(text) {
             let Some(ts) = time(text) else { return no_time(number, text, notes) };
-            if !told.full(number, notes) {
+            if seen.insert(hash(text)) && !told.full(number, notes) {
                 told.ends.entry(ended.server.clone()).or_default().push(ts);
                 if ended.retries {
                     told.retries.entry(ended.server.clone()).or_default().push(ts);
                 }
-                if ended.who != '-' {
-                    let Ended { server, status, who, phase, .. } = ended;
-                    told.sessions.push(Session { ts, server, status, who, phase });
-                }
+                told.sessions.extend(ended.at(ts));
             }
-        } else if text.contains(" [") && text.contains("] ") && text.contains('/') && text.contains('"') {
+        } else if is_like_a_session(text) {
             let why = format!("looks like a session and is none: {}", short(text));
             notes.damaged(Some(number), why, "use option httplog or tcplog, and copy the log again");
         }
     })?;
+    let ended = last.as_deref().and_then(|text| session(text)?.at(time(text)?));
+    told.sessions.extend(ended.filter(Session::is_cut));
     Ok(told)
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether a line that is no session that can be read may tell of one: in another form (JSON, logfmt, a log-format of its own), or
+/// when one began. A line that tells why a connection had no session, `fe/1: SSL handshake failure`, does not.
+fn is_like_a_session(text: &str) -> bool {
+    let mut words = text.split(' ');
+    if words.by_ref().any(is_accepted) {
+        return !words.next().is_some_and(|place| place.ends_with(':'));
+    }
+    let pairs = text.split(' ').filter(|word| word.split_once('=').is_some_and(|(key, _)| !key.is_empty()));
+    let is_json = text.split_once('{').is_some_and(|(_, rest)| rest.trim_start().starts_with('"'));
+    let has_peer = text.split([' ', '"', '=', ',']).any(|word| word.parse::<SocketAddr>().is_ok());
+    let is_quoted = text.contains(" [") && text.contains("] ") && text.contains('/') && text.contains('"');
+    is_json || is_quoted || has_peer || pairs.take(3).count() == 3
 }
 
 fn no_time(number: u64, text: &str, notes: &mut Notes) {
@@ -138,6 +160,14 @@ struct Ended {
     who: char,
     phase: char,
     retries: bool,
+}
+
+impl Ended {
+    /// As a session, where it did not end as it should have.
+    fn at(self, ts: i64) -> Option<Session> {
+        let Self { server, status, who, phase, .. } = self;
+        (who != '-').then_some(Session { ts, server, status, who, phase })
+    }
 }
 
 /// `CLIENT [ACCEPTED] FRONTEND BACKEND/SERVER TIMES [STATUS] BYTES [- -] TERMINATION COUNTS QUEUES ["REQUEST"]`

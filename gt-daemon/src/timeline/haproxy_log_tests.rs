@@ -64,6 +64,43 @@ fn no_lines() {
     assert!(none == Told::default() && notes.is_empty());
 }
 
+/// Exercises sessions in forms that are not read, so that the log is no account; and what HAProxy says of itself, so that it is.
+#[test]
+fn other_forms() {
+    let is_whole = |text: &str| {
+        let mut notes = Notes::on("haproxy.log");
+        read(format!("2026-11-30T07:11:48.537337Z {text}\n").as_bytes(), &mut notes).unwrap();
+        notes.is_whole()
+    };
+    for text in [
+        "{\"client\":\"127.0.0.1:38902\",\"backend\":\"be\",\"server\":\"pod1\",\"status\":200,\"term\":\"----\"}",
+        "client=127.0.0.1:38902 backend=be server=pod1 status=502 term=SH--",
+        "backend=be server=pod1 status=502",
+        "Connect from 10.0.0.1:1 to 10.0.0.2:80 (fe/HTTP)",
+        "10.0.0.1:1 [30/Nov/2026:07:11:43.828] fe be/pod1 0/0/0/-1/4706",
+    ] {
+        assert!(!is_whole(text), "{text}");
+    }
+    for text in [
+        "Proxy fe started.",
+        "backend be has no server available!",
+        "10.0.0.1:1 [30/Nov/2026:07:11:43.828] fe/1: SSL handshake failure",
+        "Health check for server be/pod1 failed, reason: Layer7 wrong status, code: 503, check duration: 1ms, status: 1/2 UP.",
+        "be/pod1 changed its IP from 10.0.0.1 to 10.0.0.2 by DNS cache.",
+    ] {
+        assert!(is_whole(text), "{text}");
+    }
+}
+
+/// Exercises a last line without its end and one that is there twice, so that a cut is not lost, and no end counts twice.
+#[test]
+fn last_and_twice() {
+    let line = format!("2026-11-30T07:11:48.537337Z {CUT}");
+    let (told, notes) = told(&format!("{line}\n{line}\n{}", line.replace(":60058", ":60059")));
+    assert!(notes.contains("line 3: has no end"), "{notes}");
+    assert_eq!((told.ends["be/pod1"].len(), told.sessions.len()), (1, 2));
+}
+
 proptest! {
     /// Exercises any text, so that none panics.
     #[test]

@@ -23,6 +23,8 @@ pub struct Look {
     pub serving: Option<Serving>,
     /// Whether the last check was answered; so it is taken where there is no column `check_status`.
     pub by_answer: bool,
+    /// For how long it is what it is, seconds: `lastchg`.
+    pub since: Option<u64>,
     /// Sessions now.
     pub sessions: Option<u64>,
     /// Answers that were none or broken off, since HAProxy began to count: `eresp` and `srv_abrt`, the larger one, since
@@ -37,7 +39,8 @@ pub type Looks = BTreeMap<String, Vec<Look>>;
 pub fn read(file: impl BufRead, notes: &mut Notes) -> io::Result<Looks> {
     let (mut looks, mut columns, mut count) = (Looks::new(), None::<Columns>, 0);
     lines::each(file, notes, |number, text, notes| {
-        let line = text.trim_start_matches("# ");
+        // Spreadsheets write a mark of byte order before the header.
+        let line = text.trim_start_matches('\u{feff}').trim_start_matches("# ");
         if line.contains("pxname") && line.contains("svname") {
             columns = Columns::of(line);
             if columns.is_none() {
@@ -98,6 +101,7 @@ struct Columns {
     server: usize,
     status: usize,
     check: Option<usize>,
+    since: Option<usize>,
     sessions: Option<usize>,
     eresp: Option<usize>,
     srv_abrt: Option<usize>,
@@ -120,6 +124,7 @@ impl Columns {
             server: column("svname")?,
             status: column("status")?,
             check: column("check_status"),
+            since: column("lastchg"),
             sessions: column("scur"),
             eresp: column("eresp"),
             srv_abrt: column("srv_abrt"),
@@ -149,6 +154,7 @@ impl Columns {
                 matches!(field(check).trim_start_matches("* "), "L7OK" | "L7STS" | "L7OKC")
             }),
             status,
+            since: number(self.since)?,
             sessions: number(self.sessions)?,
             broken: number(self.eresp)?
                 .zip(number(self.srv_abrt)?)

@@ -14,6 +14,10 @@ const MOST: usize = 10_000;
 pub enum InputError {
     #[error("cannot read {path}: {cause}; give the directory of a run's artifacts, or their files")]
     Unreadable { path: PathBuf, cause: io::Error },
+    #[error("{path} is no regular file; copy its contents into one")]
+    Special { path: PathBuf },
+    #[error("{path} has more than {MOST} files; give a directory of one run's artifacts, or their files")]
+    TooMany { path: PathBuf },
     #[error("{path} has no artifacts; they are named {}", NAMES)]
     Nothing { path: PathBuf },
     #[error("{path} is no artifact by its name; they are named {}", NAMES)]
@@ -131,22 +135,27 @@ pub enum Found {
     Artifacts(Vec<Artifact>),
     /// The records of drains: `timeline.jsonl` each.
     Records(Vec<Artifact>),
+    /// Artifacts that are no run's, and not read.
+    Unread(Vec<Artifact>),
 }
 
-/// Finds what is to be read, run by run. Files that are given by name are one run; so is a directory, unless it has no hc.log and
-/// directories that have one: these are a run each then, with what the directory itself says of what was done. Where a directory
-/// has artifacts beside a `timeline.jsonl`, that is what was made of them, and left out.
+/// Finds what is to be read, run by run. Files that are given by name are one run; so is a directory with an hc.log. Without one
+/// each directory in it that has artifacts is a run, with what the directory itself says of what was done, also where a sidecar was
+/// not seen; and each record in them is judged. Where a directory has artifacts beside a `timeline.jsonl`, that is what was made of
+/// them, and left out.
 pub fn find(paths: &[PathBuf], offsets: &[Offset]) -> Result<Vec<Found>, InputError> {
-    let (mut runs, mut files) = (Vec::new(), Vec::new());
+    let (mut runs, mut files, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
         let meta =
             fs::metadata(path).map_err(|cause| InputError::Unreadable { path: path.clone(), cause })?;
         if meta.is_dir() {
-            let inside = below(path)?;
+            let inside = below(path, &mut unread)?;
             if inside.is_empty() {
                 return Err(InputError::Nothing { path: path.clone() });
             }
             runs.extend(inside);
+        } else if !meta.is_file() {
+            return Err(InputError::Special { path: path.clone() });
         } else {
             files.push(artifact(path).ok_or_else(|| InputError::Unknown { path: path.clone() })?);
         }
@@ -164,7 +173,8 @@ pub fn find(paths: &[PathBuf], offsets: &[Offset]) -> Result<Vec<Found>, InputEr
             return Err(InputError::NoSuchHost { name: offset.host.clone(), files });
         }
     }
-    Ok(runs.into_iter().map(found).collect())
+    let unread = (!unread.is_empty()).then_some(Found::Unread(unread));
+    Ok(runs.into_iter().map(found).chain(unread).collect())
 }
 
 fn found(mut run: Vec<Artifact>) -> Found {
@@ -176,28 +186,43 @@ fn found(mut run: Vec<Artifact>) -> Found {
 }
 
 /// The runs in a directory.
-fn below(path: &Path) -> Result<Vec<Vec<Artifact>>, InputError> {
-    let own = list(path)?;
+fn below(path: &Path, unread: &mut Vec<Artifact>) -> Result<Vec<Vec<Artifact>>, InputError> {
     let is_hc = |found: &Artifact| found.kind == Kind::Hc;
-    if own.iter().any(is_hc) || own.iter().any(|found| found.kind == Kind::Record) {
+    let own = list(path)?;
+    if own.iter().any(is_hc) {
         return Ok(vec![own]);
     }
-    let done = own.iter().filter(|found| found.kind == Kind::Run);
-    let (mut runs, mut records) = (Vec::new(), Vec::new());
+    let (mut records, own): (Vec<_>, Vec<_>) = own.into_iter().partition(|found| found.kind == Kind::Record);
+    if !records.is_empty() && !own.is_empty() {
+        records.clear();
+    }
+    let (mut runs, mut others) = (Vec::new(), Vec::new());
     for directory in directories(path)? {
-        let inside = list(&directory)?;
-        if inside.iter().any(is_hc) {
-            runs.push(inside.into_iter().chain(done.clone().cloned()).collect());
-        } else {
-            records.extend(inside.into_iter().filter(|found| found.kind == Kind::Record));
+        let (of_it, inside): (Vec<_>, Vec<_>) =
+            list(&directory)?.into_iter().partition(|found| found.kind == Kind::Record);
+        match inside.is_empty() {
+            true => records.extend(of_it),
+            false if inside.iter().any(is_hc) => runs.push(inside),
+            false => others.push(inside),
         }
     }
-    match (runs.is_empty(), own.is_empty()) {
-        (false, _) => Ok(runs),
-        (true, false) => Ok(vec![own]),
-        (true, true) if records.is_empty() => Ok(Vec::new()),
-        (true, true) => Ok(vec![records]),
+    let (done, beside): (Vec<_>, Vec<_>) = own.into_iter().partition(|found| found.kind == Kind::Run);
+    if runs.is_empty() && !beside.is_empty() {
+        // One run, of which some files may lie below.
+        runs.push(beside);
+        unread.extend(others.into_iter().flatten());
+    } else {
+        runs.append(&mut others);
+        unread.extend(beside);
     }
+    if runs.is_empty() && records.is_empty() && !done.is_empty() {
+        return Ok(vec![done]);
+    }
+    for run in &mut runs {
+        run.extend(done.iter().cloned());
+    }
+    runs.extend((!records.is_empty()).then_some(records));
+    Ok(runs)
 }
 
 fn list(directory: &Path) -> Result<Vec<Artifact>, InputError> {
@@ -213,9 +238,15 @@ fn directories(directory: &Path) -> Result<Vec<PathBuf>, InputError> {
 fn entries(directory: &Path) -> Result<Vec<(PathBuf, bool)>, InputError> {
     let wrong = |cause| InputError::Unreadable { path: directory.to_owned(), cause };
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(wrong)?.take(MOST) {
+    for entry in fs::read_dir(directory).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
+        if found.len() >= MOST {
+            return Err(InputError::TooMany { path: directory.to_owned() });
+        }
         let is_file = path.is_file();
+        if !is_file && !path.is_dir() && path.exists() && artifact(&path).is_some() {
+            return Err(InputError::Special { path });
+        }
         found.push((path, is_file));
     }
     found.sort();
@@ -301,6 +332,7 @@ mod tests {
                     all.iter().map(|one| format!("{}{:+}", one.name, one.ahead)).collect::<Vec<_>>().join(" ")
                 }
                 Found::Records(all) => format!("records {}", all.len()),
+                Found::Unread(all) => format!("unread {}", all[0].name),
             };
             find(paths, &offsets).map(|found| found.into_iter().map(told).collect::<Vec<_>>())
         };
@@ -317,7 +349,17 @@ mod tests {
         for file in ["pods/run.log", "pods/haproxy.log", "pods/one/hc.log", "pods/two/hc.log"] {
             fs::write(at(file), "").unwrap();
         }
-        assert_eq!(names(&[at("pods")], &[]).unwrap(), ["hc.log+0 run.log+0", "hc.log+0 run.log+0"]);
+        let two = ["hc.log+0 run.log+0", "hc.log+0 run.log+0"];
+        assert_eq!(names(&[at("pods")], &[]).unwrap(), [&two[..], &["unread haproxy.log"]].concat());
+        // One without a sidecar's log, and one that is gt's record.
+        fs::create_dir_all(at("pods/gone")).unwrap();
+        fs::create_dir_all(at("pods/seen")).unwrap();
+        fs::write(at("pods/gone/pod.pcap"), "").unwrap();
+        fs::write(at("pods/seen/timeline.jsonl"), "").unwrap();
+        assert_eq!(
+            names(&[at("pods")], &[]).unwrap(),
+            [&two[..], &["pod.pcap+0 run.log+0", "records 1", "unread haproxy.log"]].concat()
+        );
         assert!(names(&[at("run")], &["worker=+1s"]).unwrap_err().to_string().contains("hc.log"));
         assert!(names(&[at("run/table.txt")], &[]).unwrap_err().to_string().contains("haproxy*.csv"));
         assert!(names(&[at("nowhere")], &[]).unwrap_err().to_string().contains("cannot read"));

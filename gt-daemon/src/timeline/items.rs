@@ -28,6 +28,8 @@ pub struct Item {
     pub remote: Option<std::net::SocketAddr>,
     /// Whether a witness has said who ended it, so that its instant alone does not.
     pub blamed: bool,
+    /// Whether a capture of the pod shows it.
+    pub captured: bool,
 }
 
 impl Item {
@@ -46,6 +48,7 @@ impl Item {
             protocol: None,
             remote: None,
             blamed: true,
+            captured: false,
         }
     }
 
@@ -71,14 +74,16 @@ pub enum Witness {
 /// All ends of a drain.
 #[derive(Debug, Default)]
 pub struct Items {
+    /// When the drain began, if one did.
+    begun: Option<i64>,
     all: Vec<(Item, [bool; 3])>,
 }
 
 impl Items {
-    /// Of captures.
+    /// Of captures, in a drain that began then.
     #[must_use]
-    pub fn of(items: Vec<Item>) -> Self {
-        Self { all: items.into_iter().map(|item| (item, [false; 3])).collect() }
+    pub fn of(items: Vec<Item>, begun: Option<i64>) -> Self {
+        Self { begun, all: items.into_iter().map(|item| (item, [false; 3])).collect() }
     }
 
     /// All of them.
@@ -87,7 +92,8 @@ impl Items {
     }
 
     /// A witness tells of a cut between two instants, most likely at the one of `told`. `wanted` says which ends may be meant.
-    /// Where none of them is that cut, `told` is added.
+    /// Where none of them is that cut, `told` is added. A cut in the drain is none that was before it: only looks at statistics,
+    /// which may have been on both sides of the beginning, leave that open, and then no end that a client made is meant.
     pub fn claim(
         &mut self,
         witness: Witness,
@@ -96,8 +102,18 @@ impl Items {
         wanted: impl Fn(&Item) -> bool,
     ) {
         let place = witness as usize;
+        let begun = self.begun;
+        let is_in = |ts: i64| begun.is_none_or(|begun| ts >= begun);
+        let is_told_in = is_in(told.ts);
+        let is_early =
+            |item: &Item| witness == Witness::LbLooks && is_told_in && item.cause != Cause::ClientAbort;
+        let has_side = |item: &Item| is_in(item.ts) == is_told_in || is_early(item);
         let can_be = |(item, claimed): &&mut (Item, [bool; 3])| {
-            item.may_be_cut() && !claimed[place] && (from..=until).contains(&item.ts) && wanted(item)
+            item.may_be_cut()
+                && !claimed[place]
+                && (from..=until).contains(&item.ts)
+                && has_side(item)
+                && wanted(item)
         };
         let nearest = self.all.iter_mut().filter(can_be).min_by_key(|(item, _)| {
             // What is proved is rather meant than what is not.
@@ -123,7 +139,30 @@ impl Items {
     /// Cuts that are certain, those of clients among them.
     #[must_use]
     pub fn cuts(&self) -> u64 {
-        self.iter().filter(|item| item.is_cut()).map(|item| item.count).sum()
+        count(self.iter().filter(|item| item.is_cut()))
+    }
+
+    /// Cuts of the drain that are certain and no client's.
+    #[must_use]
+    pub fn cuts_of_drain(&self) -> u64 {
+        count(
+            self.iter().filter(|item| item.is_cut() && self.is_in(item) && item.cause != Cause::ClientAbort),
+        )
+    }
+
+    /// Cuts of the drain that Envoy met for certain: those at its own connections, in its log, or made by another than a client.
+    #[must_use]
+    pub fn met_by_envoy(&self) -> u64 {
+        let known = self.all.iter().filter(|(item, claimed)| {
+            let is_met =
+                item.captured || claimed[Witness::EnvoyLog as usize] || item.cause != Cause::ClientAbort;
+            item.is_cut() && self.is_in(item) && is_met
+        });
+        count(known.map(|(item, _)| item))
+    }
+
+    fn is_in(&self, item: &Item) -> bool {
+        self.begun.is_none_or(|begun| item.ts >= begun)
     }
 
     /// An exact account has them all: what is not among them was none.
@@ -170,6 +209,10 @@ impl Items {
     }
 }
 
+fn count<'a>(items: impl Iterator<Item = &'a Item>) -> u64 {
+    items.map(|item| item.count).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,11 +236,14 @@ mod tests {
     /// Exercises three witnesses of the same two cuts, so that they stay two, get their cause, and an idle end is none.
     #[test]
     fn one_cut_many_witnesses() {
-        let mut items = Items::of(vec![
-            of_capture(100, Some(Proof::Socket), true),
-            of_capture(101, None, false),
-            of_capture(102, None, true),
-        ]);
+        let mut items = Items::of(
+            vec![
+                of_capture(100, Some(Proof::Socket), true),
+                of_capture(101, None, false),
+                of_capture(102, None, true),
+            ],
+            None,
+        );
         for witness in [Witness::LbLog, Witness::EnvoyLog, Witness::LbLooks] {
             claim(&mut items, witness, 103);
             claim(&mut items, witness, 103);
@@ -212,7 +258,7 @@ mod tests {
     /// Exercises what is uncertain, so that an exact account settles it, and an unplaced cut keeps it open.
     #[test]
     fn accounts() {
-        let mut items = Items::of(vec![of_capture(100, None, false)]);
+        let mut items = Items::of(vec![of_capture(100, None, false)], None);
         items.add_unplaced(200, 2);
         assert_eq!((items.cuts(), items.facts().len()), (0, 2));
         items.nothing_else();
@@ -223,7 +269,23 @@ mod tests {
     #[test]
     fn equal_ones() {
         let stream = Item::told(100, Ending::StreamReset, Cause::LbFlush);
-        let facts = Items::of(vec![stream.clone(), stream]).facts();
+        let facts = Items::of(vec![stream.clone(), stream], None).facts();
         assert!(matches!(&facts[..], [Timed { fact: Fact::TcpTeardown(End { count: 2, .. }), .. }]));
+    }
+
+    /// Exercises a client's end just before a drain and cuts in it, so that each witness's cut stays the drain's, and Envoy's
+    /// count is not explained by what Envoy did not meet.
+    #[test]
+    fn both_sides() {
+        let abort = Item { cause: Cause::ClientAbort, ..of_capture(95, Some(Proof::Socket), true) };
+        for witness in [Witness::LbLog, Witness::EnvoyLog, Witness::LbLooks] {
+            let mut items = Items::of(vec![abort.clone()], Some(100));
+            claim(&mut items, witness, 101);
+            assert_eq!((items.cuts(), items.cuts_of_drain(), items.met_by_envoy()), (2, 1, 1), "{witness:?}");
+        }
+        let told =
+            |ts: i64, captured: bool| Item { captured, ..Item::told(ts, Ending::Unseen, Cause::ClientAbort) };
+        let items = Items::of(vec![told(90, true), told(110, true), told(120, false)], Some(100));
+        assert_eq!((items.cuts(), items.cuts_of_drain(), items.met_by_envoy()), (3, 0, 1));
     }
 }

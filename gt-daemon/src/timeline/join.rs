@@ -110,6 +110,7 @@ fn ends<'a>(evidence: &'a Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Ends<'a> 
                 protocol: Some("http2"),
                 remote: Some(one.client),
                 blamed: false,
+                captured: true,
                 ..Item::told(*ts, ending, cause)
             }
         }));
@@ -124,6 +125,7 @@ fn ends<'a>(evidence: &'a Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Ends<'a> 
             protocol: Some(one.protocol()),
             remote: Some(one.client),
             blamed: false,
+            captured: true,
             ..Item::told(end.ts, end.ending, blame(end.ts, end.ending))
         });
         rsts.extend(one.rst.map(|(ts, direction)| Timed {
@@ -131,7 +133,7 @@ fn ends<'a>(evidence: &'a Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Ends<'a> 
             fact: Fact::TcpRst { connection: Some(number), direction, in_flight: is_cut },
         }));
     }
-    let mut items = Items::of(items);
+    let mut items = Items::of(items, drain.begun);
     envoys(evidence, drain, &mut items, &blame);
     sessions(lb, &mut items, &blame);
     looks(lb, drain, &mut items);
@@ -147,9 +149,13 @@ fn ends<'a>(evidence: &'a Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Ends<'a> 
 /// The pod's connections of users, each once however many hosts captured it.
 fn conversations<'a>(evidence: &'a Evidence, drain: &Drain<'_>) -> Vec<&'a Conversation> {
     let files = drain.files(&evidence.captures);
-    let own: Vec<_> = files.iter().copied().filter(|from| from.file.starts_with("pod")).collect();
+    let own: Vec<_> = files.iter().copied().filter(|from| is_pods(&from.file)).collect();
+    // One that is damaged or empty may lack what another host saw.
+    let is_enough = !own.is_empty() && own.iter().all(|from| from.whole && from.told.first.is_some());
+    let mut files = if is_enough { own } else { files };
+    files.sort_by_key(|from| (!from.whole, !is_pods(&from.file)));
     let mut all: Vec<&Conversation> = Vec::new();
-    for from in if own.is_empty() { files } else { own } {
+    for from in files {
         for one in &from.told.conversations {
             let is_known = |known: &&Conversation| {
                 (known.client, known.server) == (one.client, one.server)
@@ -162,6 +168,11 @@ fn conversations<'a>(evidence: &'a Evidence, drain: &Drain<'_>) -> Vec<&'a Conve
     }
     all.sort_by_key(|one| (one.first, one.client, one.server));
     all
+}
+
+/// Whether a capture is the pod's own by its name: `pod.pcap`, `pod-eth0.pcap`.
+fn is_pods(file: &str) -> bool {
+    file.strip_prefix("pod").is_some_and(|rest| rest.starts_with(['.', '-', '_']))
 }
 
 /// What Envoy's access log shows as cut.

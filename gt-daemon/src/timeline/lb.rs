@@ -24,14 +24,25 @@ pub struct Lb<'a> {
     /// In order of time.
     pub changes: Vec<&'a Change>,
     pub sessions: Vec<&'a Session>,
-    pub ends: Vec<i64>,
+    /// By log and server, what each log tells of it.
+    pub logs: Vec<Log<'a>>,
     pub retries: usize,
     /// By server.
     pub looks: Vec<(&'a str, &'a [Look])>,
     pub log_is_whole: bool,
     pub looks_are_whole: bool,
-    /// Requests that never came to a server, and those that failed there without being cut.
+    /// Requests in the drain that HAProxy answered with an error of a server's kind (5xx), without one being cut.
     pub refused: u64,
+}
+
+/// What one log tells of one server in a drain: its own HAProxy's word, which accounts for nobody else's sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log<'a> {
+    pub server: &'a str,
+    /// Each DOWN, with the sessions it had then.
+    pub downs: Vec<(i64, Option<u64>)>,
+    /// When each session ended.
+    pub ends: Vec<i64>,
 }
 
 /// When the pod was taken for DOWN.
@@ -87,10 +98,21 @@ impl<'a> Lb<'a> {
         for told in evidence.lb_log.iter().map(|from| &from.told) {
             lb.sessions
                 .extend(told.sessions.iter().filter(|one| is_ours(&one.server, one.ts) && one.is_cut()));
-            let others = told.sessions.iter().filter(|one| drain.has(one.ts) && !one.is_cut());
-            lb.refused += others.count() as u64;
-            for (server, ends) in &told.ends {
-                lb.ends.extend(ends.iter().filter(|ts| is_ours(server, **ts)));
+            let is_refused = |one: &&Session| {
+                let is_in = one.ts < drain.until && drain.begun.is_none_or(|begun| one.ts >= begun);
+                is_in && !one.is_cut() && one.status.is_some_and(|status| status >= 500)
+            };
+            lb.refused += told.sessions.iter().filter(is_refused).count() as u64;
+            for server in &servers {
+                let downs =
+                    told.changes.iter().filter(|one| !one.up && one.server == *server && drain.has(one.ts));
+                let ends = told.ends.get(*server).into_iter().flatten().filter(|ts| drain.has(**ts));
+                let log = Log {
+                    server,
+                    downs: downs.map(|down| (down.ts, down.sessions)).collect(),
+                    ends: ends.copied().collect(),
+                };
+                lb.logs.extend((!log.downs.is_empty() || !log.ends.is_empty()).then_some(log));
             }
             for (server, tries) in &told.retries {
                 lb.retries += tries.iter().filter(|ts| is_ours(server, **ts)).count();

@@ -15,14 +15,24 @@ const AGAIN: &str = "copy it again from where it was written, as plain text";
 /// Calls `take` with the number and the text of each whole line, without its end. Bytes that are no UTF-8 are replaced.
 /// A last line without its end may be cut off, and is not given.
 pub fn each(
+    file: impl BufRead,
+    notes: &mut Notes,
+    take: impl FnMut(u64, &str, &mut Notes),
+) -> io::Result<()> {
+    let _cut_off = each_but_last(file, notes, take)?;
+    Ok(())
+}
+
+/// As [`each`]; gives back a last line without its end, for whoever can take from it what is there.
+pub fn each_but_last(
     mut file: impl BufRead,
     notes: &mut Notes,
     mut take: impl FnMut(u64, &str, &mut Notes),
-) -> io::Result<()> {
+) -> io::Result<Option<String>> {
     let head = file.fill_buf()?;
     if let Some(why) = no_text(head.get(..head.len().min(HEAD)).unwrap_or_default()) {
         notes.damaged(None, why, AGAIN);
-        return Ok(());
+        return Ok(None);
     }
     let (mut line, mut number) = (Vec::new(), 0);
     loop {
@@ -47,6 +57,7 @@ pub fn each(
                     "has no end, and may be cut off: it is passed over",
                     "copy the file again; if the line is whole, end it with a newline",
                 );
+                return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
             }
             continue;
         }
@@ -59,7 +70,7 @@ pub fn each(
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Why a file is no text, by its beginning.

@@ -32,6 +32,8 @@ mod stamped;
 pub mod wire;
 
 #[cfg(test)]
+mod account_attacks;
+#[cfg(test)]
 mod attacks;
 #[cfg(test)]
 mod tests;
@@ -115,6 +117,7 @@ pub fn read(options: &Options) -> Result<(Vec<Record>, Vec<Note>), InputError> {
                 records.extend(join::records(&evidence));
                 notes.extend(evidence.notes);
             }
+            Found::Unread(artifacts) => notes.extend(artifacts.iter().map(Note::unread)),
             Found::Records(artifacts) => {
                 for artifact in &artifacts {
                     let (record, of_it) = gt_records::read(artifact)?;

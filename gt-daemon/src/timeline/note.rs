@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::inputs::Artifact;
+
 /// Notes on one file that are told; of the rest only the number is.
 const MOST_OF_A_FILE: usize = 4;
 
@@ -15,14 +17,40 @@ pub struct Note {
     pub remedy: String,
 }
 
+impl Note {
+    /// On a file that is no run's.
+    #[must_use]
+    pub fn unread(artifact: &Artifact) -> Self {
+        Self {
+            file: artifact.path.display().to_string(),
+            line: None,
+            cause: "is not read: which of the runs beside it is meant is not known".to_owned(),
+            remedy: "put it into the directory of its run, beside the hc.log".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, cause, remedy } = self;
-        match line {
-            Some(line) => write!(f, "{file}, line {line}: {cause}; {remedy}"),
-            None => write!(f, "{file}: {cause}; {remedy}"),
-        }
+        let told = match line {
+            Some(line) => format!("{file}, line {line}: {cause}; {remedy}"),
+            None => format!("{file}: {cause}; {remedy}"),
+        };
+        f.write_str(&plain(&told))
     }
+}
+
+/// In one line and without what a terminal would obey: names and texts come from files that anybody may have written.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|letter| if is_command(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+}
+
+/// Control characters, and those that turn the direction of writing.
+fn is_command(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// All notes on one file, few of them told.
@@ -79,6 +107,17 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises names and texts with a terminal's commands, so that they stay one line of text.
+    #[test]
+    fn no_commands() {
+        let mut notes = Notes::on("\u{1b}[2Jhc.log");
+        notes.tell(None, "is a\nb\u{9b}c\u{202e}", "x\r");
+        assert_eq!(
+            notes.list()[0].to_string(),
+            "\u{fffd}[2Jhc.log: is a\u{fffd}b\u{fffd}c\u{fffd}; x\u{fffd}"
+        );
+    }
 
     /// Exercises many bad lines, so that few are told, the rest by number, and the file is no proof of absence.
     #[test]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::note::Note;
+use super::note::{Note, plain};
 use crate::drain::{record::Record, store};
 
 /// Why there are no files.
@@ -24,9 +24,9 @@ pub fn words(records: &[Record]) -> String {
         let summary = record.summary();
         let pod = if record.pod.is_empty() { "drain" } else { &record.pod };
         let began = summary.began.as_deref().map_or(String::new(), |began| format!(", began {began}"));
-        out.push_str(&format!("{pod}: {}{began}\n", record.outcome().word()));
+        out.push_str(&format!("{}: {}{began}\n", plain(pod), record.outcome().word()));
         for reason in &summary.reasons {
-            out.push_str(&format!("  {reason}\n"));
+            out.push_str(&format!("  {}\n", plain(reason)));
         }
         let intervals = [
             ("drain_to_active_zero", summary.intervals.drain_to_active_zero),

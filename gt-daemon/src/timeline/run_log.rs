@@ -42,7 +42,8 @@ fn deleted(words: &str) -> Option<&str> {
         ("delete" | "deleting", "pod", name) => Some(name),
         ("delete" | "deleting", name, _) => name.strip_prefix("pod/"),
         ("pod", name, "is") if at(index + 3) == "deleted" => Some(name),
-        ("pod", name, "deleted") => Some(name),
+        // "the pod is deleted" has no name.
+        ("pod", name, "deleted") if !["is", "was", "been", "got"].contains(&name) => Some(name),
         _ => None,
     })?;
     let name = name.trim_matches(['"', '\'', ',']);
@@ -59,7 +60,8 @@ mod tests {
     fn words() {
         let log = "[2026-11-30T07:00:00Z] [S1] pod igw-6d8f-00011 is deleted with 1 long requests in flight\n\
                    [2026-11-30T07:00:01Z] [S1] kubectl delete pod igw-2 --grace-period=210\n\
-                   [2026-11-30T07:00:02Z] [H1] SIGKILL envoy\n[2026-11-30T07:00:03Z] [S3] pod 1 of 3 is replaced\nno time\n";
+                   [2026-11-30T07:00:02Z] [H1] SIGKILL envoy\n[2026-11-30T07:00:03Z] [S3] pod 1 of 3 is replaced\nno time\n\
+                   [2026-11-30T07:00:04Z] the pod is deleted\n";
         let mut notes = Notes::on("run.log");
         let done = read(log.as_bytes(), &mut notes).unwrap();
         let names: Vec<_> = done.deleted.iter().map(|(_, name)| name.as_str()).collect();
