@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{
@@ -198,5 +199,45 @@ fn pipes() {
     for path in [dir.path().to_owned(), pipe] {
         let error = read(&options(vec![path], &[])).unwrap_err().to_string();
         assert!(error.contains("envoy-1.log is no regular file; copy its contents"), "{error}");
+    }
+}
+
+const BROKEN: [&str; 4] = ["A2_h1_sleep_x6", "B_h1_stream", "C_h2_sleep", "H1_kill_h1"];
+const OTHERS: [&str; 3] = ["I1_impr_h1_sleep", "E_h1_idle", "M2_client_abort"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Exercises broken runs that lack any line of any file, and maybe a whole one, so that none is protected.
+    #[test]
+    fn any_line_less(run in 0..BROKEN.len(), file in any::<prop::sample::Index>(), line in any::<prop::sample::Index>(), gone in any::<prop::sample::Index>()) {
+        let dir = copy(BROKEN[run]);
+        let mut texts: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        texts.sort();
+        let gone = texts[gone.index(texts.len())].clone();
+        texts.retain(|name| name != "pod.pcap");
+        let name = &texts[file.index(texts.len())];
+        change(&dir, name, |text| {
+            let line = line.index(text.lines().count().max(1));
+            without(text, |number, _| number == line)
+        });
+        fs::remove_file(dir.path().join(&gone)).unwrap();
+        prop_assert_ne!(told(dir.path()).0, Outcome::Protected, "{} with {} less a line, without {}", BROKEN[run], name, gone);
+    }
+
+    /// Exercises broken runs with any file of a run without a cut beside their own, so that none is protected.
+    #[test]
+    fn any_file_more(run in 0..BROKEN.len(), other in 0..OTHERS.len(), file in any::<prop::sample::Index>(), gone in any::<prop::sample::Index>()) {
+        let dir = copy(BROKEN[run]);
+        let mut own: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        own.sort();
+        let mut paths: Vec<_> = fs::read_dir(testdata(OTHERS[other])).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let path = &paths[file.index(paths.len())];
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let name = if name.ends_with(".txt") { format!("other.{name}") } else { name.replacen('.', "-other.", 1) };
+        fs::copy(path, dir.path().join(&name)).unwrap();
+        fs::remove_file(&own[gone.index(own.len())]).unwrap();
+        prop_assert_ne!(told(dir.path()).0, Outcome::Protected, "{} with {} of {}", BROKEN[run], name, OTHERS[other]);
     }
 }
