@@ -56,7 +56,7 @@ fn recorded(dir: &Path) -> anyhow::Result<Vec<Listed>> {
             Ok(summary) => drains.push(Listed { id, node: None, summary }),
             // One that is unreadable hides no other.
             Err(error) => {
-                eprintln!("gt-daemon: {}", plain(&format!("{} is passed over: {error:#}", path.display())))
+                eprintln!("gt-daemon: {}", plain(&format!("{} is passed over: {error:#}", path.display())));
             }
         }
     }
