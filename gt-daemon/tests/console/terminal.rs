@@ -50,7 +50,8 @@ impl Terminal {
         let mut start = terminal.command();
         start.args(["-u", "-f", "/dev/null", "new-session", "-d"]);
         start.args(["-x", &columns.to_string(), "-y", &rows.to_string()]);
-        let usual = [("NO_COLOR", ""), ("LC_ALL", "C.UTF-8")];
+        // A backtrace would move what a panic says out of sight.
+        let usual = [("NO_COLOR", ""), ("LC_ALL", "C.UTF-8"), ("RUST_BACKTRACE", "0")];
         // By the shell: tmux has its own word on TERM.
         let set = usual.iter().chain(variables).map(|(name, value)| format!("export {name}={value}; "));
         let command = set.collect::<String>() + command;
