@@ -172,6 +172,23 @@ fn what_clients_saw() {
     }
 }
 
+/// Exercises a request that the load balancer gave up by its own time limit before it turned away, so that the client's 504 is
+/// explained, and a second one is not.
+#[test]
+fn time_limit_of_lb() {
+    let dir = lacking("I1_impr_h1_sleep", &["pod.pcap", "stats_after.txt", "haproxy-stat-timeline.csv"]);
+    let given_up = "<134>1 2026-11-30T07:16:58.332621+00:00 - haproxy 1 - - 127.0.0.1:41500 [30/Nov/2026:07:16:54.593] fe be/pod1 \
+                    0/0/0/-1/3739 504 194 - - sH-- 1/1/0/0/0 0/0 \"GET /x HTTP/1.1\"\n";
+    change(&dir, "haproxy.log", |text| text.to_owned() + given_up);
+    let failed = "RESULT code=504 t=3.7 bytes=92 err=\n";
+    fs::write(dir.path().join("curl_late.out"), failed).unwrap();
+    let (outcome, why) = told(dir.path());
+    assert_eq!(outcome, Outcome::Protected, "{why}");
+    fs::write(dir.path().join("curl_late.out"), failed.repeat(2)).unwrap();
+    let (outcome, why) = told(dir.path());
+    assert!(outcome == Outcome::Inconclusive && why.contains("2 requests of clients failed, and 1"), "{why}");
+}
+
 /// Exercises captures of other pods with names that are like the pod's, so that they do not stand for it.
 #[test]
 fn names_alike() {

@@ -126,7 +126,10 @@ fn clients(evidence: &Evidence, drain: &Drain<'_>, lb: &Lb<'_>, items: &Items) -
         (Some(ts), Some(begun)) => ts >= begun && ts < drain.until,
         _ => true,
     });
-    let (failures, known) = (failures.count() as u64, items.cuts_of_drain().saturating_add(lb.refused));
+    // The LB's own time limit looks like a client's end from the pod's side, and gives the client an error.
+    let timed_out = lb.timed_out.min(items.given_up());
+    let known = items.cuts_of_drain().saturating_add(lb.refused).saturating_add(timed_out);
+    let failures = failures.count() as u64;
     (failures > known)
         .then(|| format!("{failures} requests of clients failed, and {known} of them are explained"))
 }

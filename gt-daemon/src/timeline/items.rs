@@ -150,6 +150,13 @@ impl Items {
         )
     }
 
+    /// Ends of the drain with a request that a client seems to have made, and of which no witness says who did.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        let is_one = |item: &&Item| item.is_cut() && item.cause == Cause::ClientAbort && !item.blamed;
+        count(self.iter().filter(|item| self.is_in(item)).filter(is_one))
+    }
+
     /// Cuts of the drain that Envoy met for certain: those at its own connections, in its log, or made by another than a client.
     #[must_use]
     pub fn met_by_envoy(&self) -> u64 {

@@ -33,6 +33,8 @@ pub struct Lb<'a> {
     pub looks_are_whole: bool,
     /// Requests in the drain that HAProxy answered with an error of a server's kind (5xx), without one being cut.
     pub refused: u64,
+    /// Requests in the drain that HAProxy gave up by a time limit of its own, and answered with such an error.
+    pub timed_out: u64,
 }
 
 /// What one log tells of one server in a drain: its own HAProxy's word, which accounts for nobody else's sessions.
@@ -98,11 +100,15 @@ impl<'a> Lb<'a> {
         for told in evidence.lb_log.iter().map(|from| &from.told) {
             lb.sessions
                 .extend(told.sessions.iter().filter(|one| is_ours(&one.server, one.ts) && one.is_cut()));
-            let is_refused = |one: &&Session| {
+            let is_error = |one: &&Session| {
                 let is_in = one.ts < drain.until && drain.begun.is_none_or(|begun| one.ts >= begun);
-                is_in && !one.is_cut() && one.status.is_some_and(|status| status >= 500)
+                is_in && one.status.is_some_and(|status| status >= 500)
             };
-            lb.refused += told.sessions.iter().filter(is_refused).count() as u64;
+            let errors = || told.sessions.iter().filter(is_error);
+            lb.refused += errors().filter(|one| !one.is_cut()).count() as u64;
+            let is_timeout =
+                |one: &&Session| one.is_cut() && one.who == 's' && servers.contains(one.server.as_str());
+            lb.timed_out += errors().filter(is_timeout).count() as u64;
             for server in &servers {
                 let downs =
                     told.changes.iter().filter(|one| !one.up && one.server == *server && drain.has(one.ts));
