@@ -111,6 +111,9 @@ fn started_anew() {
     change(&dir, "stats_before.txt", |text| text.replace("server.uptime: 0", "server.uptime: 900"));
     let (outcome, why) = told(dir.path());
     assert!(outcome == Outcome::Inconclusive && why.contains("they began anew"), "{why}");
+    change(&dir, "stats_before.txt", |text| text.replace("server.uptime: 900", "server.uptime: 20"));
+    let (outcome, why) = told(dir.path());
+    assert!(outcome == Outcome::Inconclusive && why.contains("ran for less time"), "{why}");
     let dir = lacking("I1_impr_h1_sleep", &without_haproxy);
     change(&dir, "stats_after.txt", |text| without(text, |_, line| line.contains("rq_active:")));
     for name in ["haproxy.log", "haproxy-stat-timeline.csv"] {

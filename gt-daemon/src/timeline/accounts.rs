@@ -38,7 +38,7 @@ pub fn settle(
     items: &mut Items,
 ) -> Account {
     let known = items.met_by_envoy();
-    let counted = envoy(evidence, drain);
+    let counted = envoy(evidence, drain, lb);
     if let Ok(cut) = &counted
         && *cut > known
     {
@@ -60,7 +60,7 @@ pub fn settle(
 }
 
 /// How many requests Envoy counted as cut.
-fn envoy(evidence: &Evidence, drain: &Drain<'_>) -> Result<u64, &'static str> {
+fn envoy(evidence: &Evidence, drain: &Drain<'_>, lb: &Lb<'_>) -> Result<u64, &'static str> {
     let (before, after) = (drain.files(&evidence.before), drain.files(&evidence.after));
     let ([before], [after]) = (before.as_slice(), after.as_slice()) else {
         return Err("they are not there from before and after");
@@ -69,6 +69,11 @@ fn envoy(evidence: &Evidence, drain: &Drain<'_>) -> Result<u64, &'static str> {
         return Err("one of them is not whole");
     };
     let cut = envoy_counters::cut(before, after).ok_or("they began anew between the looks")?;
+    let begun = drain.begun.unwrap_or(0);
+    let lasted = lb.downs(begun.saturating_sub(SLACK)).iter().map(|down| down.ts.saturating_sub(begun)).max();
+    if !envoy_counters::may_have_lived(before, after, lasted.filter(|_| drain.begun.is_some()).unwrap_or(0)) {
+        return Err("Envoy ran for less time between them than the drain took");
+    }
     match after.active {
         None => Err("the second look does not tell what was in flight"),
         Some(0) => Ok(cut),

@@ -70,6 +70,14 @@ fn form(body: &[u8]) -> Form {
     }
 }
 
+/// Whether one Envoy may have told both, with so many microseconds between them at least. Uptimes are whole seconds, and one that
+/// is not told may be any.
+#[must_use]
+pub fn may_have_lived(before: &Counts, after: &Counts, apart: i64) -> bool {
+    let lived = before.uptime.zip(after.uptime).map(|(before, after)| after.saturating_sub(before));
+    lived.is_none_or(|lived| lived.saturating_add(2) >= apart.max(0).unsigned_abs() / 1_000_000)
+}
+
 /// Requests that were cut between two looks; `None` when the counters cannot tell.
 #[must_use]
 pub fn cut(before: &Counts, after: &Counts) -> Option<u64> {
@@ -122,6 +130,9 @@ mod tests {
             assert_eq!(cut(&after, &after), Some(0));
             assert_eq!(cut(&after, &none), None, "Envoy began anew");
             let ran = |uptime: u64| Counts { uptime: Some(uptime), ..after };
+            assert!(
+                may_have_lived(&ran(0), &ran(9), 9_900_000) && !may_have_lived(&ran(0), &ran(2), 9_900_000)
+            );
             assert_eq!((cut(&ran(9), &ran(2)), cut(&ran(2), &ran(9))), (None, Some(0)));
         }
     }
