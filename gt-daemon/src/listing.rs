@@ -49,6 +49,10 @@ fn recorded(dir: &Path) -> anyhow::Result<Vec<Listed>> {
     let ids = store::ids(dir).with_context(|| {
         format!("cannot read {}; give --record the directory that the daemon has", dir.display())
     })?;
+    if ids.is_empty() {
+        let why = "has no records, which are directories named <begin>_<namespace>_<pod>_<uid>; give --record the one above them";
+        eprintln!("gt-daemon: {}", plain(&format!("{} {why}", dir.display())));
+    }
     let mut drains = Vec::new();
     for id in ids {
         let path = dir.join(&id).join("intervals.json");

@@ -207,6 +207,15 @@ fn names_alike() {
     assert_eq!(told(dir.path()).0, Outcome::Broken, "another pod's capture");
 }
 
+/// Exercises a log that was rotated, so that it is said that it is not read.
+#[test]
+fn rotated() {
+    let dir = copy("I1_impr_h1_sleep");
+    fs::write(dir.path().join("haproxy.log.1"), "x").unwrap();
+    let (_, why) = told(dir.path());
+    assert!(why.contains("haproxy.log.1: is not read: it is rotated"), "{why}");
+}
+
 /// Exercises a pipe among the artifacts and as one, so that nobody waits for it.
 #[test]
 fn pipes() {

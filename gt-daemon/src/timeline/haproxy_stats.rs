@@ -195,6 +195,8 @@ mod tests {
             (look.serving, look.sessions, look.broken, comma.len()),
             (Some(Serving::Up), Some(6), Some(3), 1)
         );
+        let (marked, told) = looks(&format!("\u{feff}{HEADER}{row}"));
+        assert!(marked == comma && told.is_empty(), "{told}");
         let (tab, _) = looks("ts\tsvname\tpxname\tstatus\n2026-11-30T07:00:00Z\tpod1\tbe\tDOWN\n");
         let look = &tab["be/pod1"][0];
         assert_eq!((look.serving, look.sessions, look.broken), (Some(Serving::Down), None, None));

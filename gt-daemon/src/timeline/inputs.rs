@@ -188,7 +188,7 @@ fn found(mut run: Vec<Artifact>) -> Found {
 /// The runs in a directory.
 fn below(path: &Path, unread: &mut Vec<Artifact>) -> Result<Vec<Vec<Artifact>>, InputError> {
     let is_hc = |found: &Artifact| found.kind == Kind::Hc;
-    let own = list(path)?;
+    let own = list(path, unread)?;
     if own.iter().any(is_hc) {
         return Ok(vec![own]);
     }
@@ -199,7 +199,7 @@ fn below(path: &Path, unread: &mut Vec<Artifact>) -> Result<Vec<Vec<Artifact>>, 
     let (mut runs, mut others) = (Vec::new(), Vec::new());
     for directory in directories(path)? {
         let (of_it, inside): (Vec<_>, Vec<_>) =
-            list(&directory)?.into_iter().partition(|found| found.kind == Kind::Record);
+            list(&directory, unread)?.into_iter().partition(|found| found.kind == Kind::Record);
         match inside.is_empty() {
             true => records.extend(of_it),
             false if inside.iter().any(is_hc) => runs.push(inside),
@@ -225,9 +225,27 @@ fn below(path: &Path, unread: &mut Vec<Artifact>) -> Result<Vec<Vec<Artifact>>, 
     Ok(runs)
 }
 
-fn list(directory: &Path) -> Result<Vec<Artifact>, InputError> {
-    let found = entries(directory)?.into_iter().filter(|(_, is_file)| *is_file);
-    Ok(found.filter_map(|(path, _)| artifact(&path)).collect())
+fn list(directory: &Path, unread: &mut Vec<Artifact>) -> Result<Vec<Artifact>, InputError> {
+    let files = || entries(directory).map(|all| all.into_iter().filter(|(_, is_file)| *is_file));
+    unread.extend(files()?.filter_map(|(path, _)| put_away(&path)));
+    Ok(files()?.filter_map(|(path, _)| artifact(&path)).collect())
+}
+
+/// What would be an artifact, were it not rotated or compressed: `haproxy.log.1`, `envoy.log.2.gz`.
+fn put_away(path: &Path) -> Option<Artifact> {
+    let name = path.file_name()?.to_str()?;
+    let is_end = |end: &str| {
+        let is_number = !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+        is_number || ["gz", "xz", "zst", "bz2"].contains(&end)
+    };
+    let mut rest = name;
+    while let Some((before, end)) = rest.rsplit_once('.')
+        && is_end(end)
+    {
+        rest = before;
+    }
+    let kind = Kind::of(rest).filter(|_| rest != name)?;
+    Some(Artifact { kind, name: name.to_owned(), path: path.to_owned(), ahead: 0 })
 }
 
 fn directories(directory: &Path) -> Result<Vec<PathBuf>, InputError> {
@@ -281,9 +299,14 @@ mod tests {
             ("kernel-trace.log", None),
             ("table.txt", None),
             ("intervals.json", None),
+            ("haproxy.log.1", None),
         ] {
             assert_eq!(Kind::of(name), kind, "{name}");
         }
+        let kind = |name: &str| put_away(Path::new(name)).map(|found| found.kind);
+        assert_eq!(kind("a/haproxy.log.1"), Some(Kind::HaproxyLog));
+        assert_eq!(kind("pod.pcap.2.gz"), Some(Kind::Capture));
+        assert!(kind("haproxy.log").is_none() && kind("notes.1.gz").is_none());
     }
 
     /// Exercises offsets, so that a sign and a unit are wanted, and parts of a second are exact.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::inputs::Artifact;
+use super::inputs::{Artifact, Kind};
 
 /// Notes on one file that are told; of the rest only the number is.
 const MOST_OF_A_FILE: usize = 4;
@@ -21,12 +21,19 @@ impl Note {
     /// On a file that is no run's.
     #[must_use]
     pub fn unread(artifact: &Artifact) -> Self {
-        Self {
-            file: artifact.path.display().to_string(),
-            line: None,
-            cause: "is not read: which of the runs beside it is meant is not known".to_owned(),
-            remedy: "put it into the directory of its run, beside the hc.log".to_owned(),
-        }
+        let (cause, remedy) = if Kind::of(&artifact.name).is_some() {
+            (
+                "is not read: which of the runs beside it is meant is not known",
+                "put it into the directory of its run, beside the hc.log",
+            )
+        } else {
+            (
+                "is not read: it is rotated or compressed",
+                "unpack it, and give it a name such as haproxy-1.log",
+            )
+        };
+        let file = artifact.path.display().to_string();
+        Self { file, line: None, cause: cause.to_owned(), remedy: remedy.to_owned() }
     }
 }
 
