@@ -85,6 +85,11 @@ fn obstacles(backend: Backend) -> Option<String> {
 /// The daemon's socket, in its directory.
 const SOCKET: &str = "gt.sock";
 
+/// Arguments of a daemon that takes no place where another one may be.
+pub fn run(pods: &str) -> [&str; 9] {
+    ["run", "--listen", "127.0.0.1:0", "--local", "off", "--socket", "", "--pods", pods]
+}
+
 /// A running daemon.
 pub struct Daemon {
     process: Process,

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Result, ensure};
 
-use crate::{Case, Skip, daemon::binary};
+use crate::{
+    Case, Skip,
+    daemon::{binary, run},
+};
 
 pub fn cases(skip: Option<&String>) -> Vec<Case> {
     let skip: Skip = skip.cloned();
@@ -29,17 +32,7 @@ pub fn cases(skip: Option<&String>) -> Vec<Case> {
 
 fn daemon() -> Command {
     let mut command = Command::new(binary());
-    command.args([
-        "run",
-        "--listen",
-        "127.0.0.1:0",
-        "--local",
-        "off",
-        "--socket",
-        "",
-        "--pods",
-        "static:/dev/null",
-    ]);
+    command.args(run("static:/dev/null"));
     command
 }
 
@@ -61,21 +54,7 @@ fn no_root() -> Result<()> {
         .tempdir()?;
     let copy = directory.path().join("gt-daemon");
     fs::copy(binary(), &copy)?;
-    let output = Command::new(copy)
-        .args([
-            "run",
-            "--listen",
-            "127.0.0.1:0",
-            "--local",
-            "off",
-            "--socket",
-            "",
-            "--pods",
-            "static:/dev/null",
-        ])
-        .uid(65534)
-        .gid(65534)
-        .output()?;
+    let output = Command::new(copy).args(run("static:/dev/null")).uid(65534).gid(65534).output()?;
     refused(&output, 1, &["CAP_BPF", "CAP_PERFMON", "root"])
 }
 
@@ -93,17 +72,7 @@ fn no_btf() -> Result<()> {
     let output = Command::new("unshare")
         .args(["-m", "/bin/sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" \"$@\""])
         .arg(binary())
-        .args([
-            "run",
-            "--listen",
-            "127.0.0.1:0",
-            "--local",
-            "off",
-            "--socket",
-            "",
-            "--pods",
-            "static:/dev/null",
-        ])
+        .args(run("static:/dev/null"))
         .output()?;
     refused(&output, 1, &["/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"])
 }
@@ -126,19 +95,7 @@ fn port_in_use() -> Result<()> {
 }
 
 fn unreadable_pods_file() -> Result<()> {
-    let output = Command::new(binary())
-        .args([
-            "run",
-            "--listen",
-            "127.0.0.1:0",
-            "--local",
-            "off",
-            "--socket",
-            "",
-            "--pods",
-            "static:/nonexistent/pods.toml",
-        ])
-        .output()?;
+    let output = Command::new(binary()).args(run("static:/nonexistent/pods.toml")).output()?;
     refused(&output, 1, &["/nonexistent/pods.toml", "--pods"])
 }
 
@@ -147,26 +104,12 @@ fn malformed_pods_file() -> Result<()> {
     let file = directory.path().join("pods.toml");
     fs::write(&file, "[[pod]]\nname = 7\n")?;
     let pods = format!("static:{}", file.display());
-    let output = Command::new(binary())
-        .args(["run", "--listen", "127.0.0.1:0", "--local", "off", "--socket", "", "--pods", &pods])
-        .output()?;
+    let output = Command::new(binary()).args(run(&pods)).output()?;
     refused(&output, 1, &[&file.display().to_string(), "docs/pods-file.md"])
 }
 
 fn no_kubelet() -> Result<()> {
-    let output = Command::new(binary())
-        .args([
-            "run",
-            "--listen",
-            "127.0.0.1:0",
-            "--local",
-            "off",
-            "--socket",
-            "",
-            "--pods",
-            "kubelet:/nonexistent/pods",
-        ])
-        .output()?;
+    let output = Command::new(binary()).args(run("kubelet:/nonexistent/pods")).output()?;
     refused(&output, 1, &["/nonexistent/pods", "--pods"])
 }
 

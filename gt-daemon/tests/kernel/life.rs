@@ -93,17 +93,7 @@ fn fifo(backend: Backend) -> Result<()> {
 fn full_log(backend: Backend) -> Result<()> {
     let mut command = std::process::Command::new(crate::daemon::binary());
     let full = fs::File::options().write(true).open("/dev/full")?;
-    command.args([
-        "run",
-        "--listen",
-        "127.0.0.1:0",
-        "--local",
-        "off",
-        "--socket",
-        "",
-        "--pods",
-        "static:/dev/null",
-    ]);
+    command.args(crate::daemon::run("static:/dev/null"));
     command.args(["--attach", backend.name()]).stderr(full);
     let mut process = xtask::sandbox::Process::start("gt-daemon", &mut command)?;
     ensure!(process.wait(Duration::from_secs(3))?.is_none(), "the daemon has ended");
