@@ -84,30 +84,48 @@ pub fn run(what: &Bench) -> Result<()> {
     }
 }
 
-fn hooks(options: &Options) -> Result<()> {
-    if !geteuid().is_root() {
-        bail!(
-            "the benchmark makes network namespaces and loads eBPF programs: run it as root (sudo -E cargo xtask bench hooks)"
-        );
-    }
-    setup::ensure(&[Need::Build, Need::Sandbox])?;
-    let binaries = Binaries::build()?;
-    interrupt::install()?;
-    let workdir = Workdir::create()?;
-    let stage = Stage::create(workdir.path())?;
-    let machine = Machine::look()?;
-    println!("bench: {machine}");
+/// What the benchmarks with a daemon stand on; what stands here first goes first.
+#[derive(Debug)]
+struct Ground {
+    stage: Stage,
+    /// After the stage, which has files there.
+    _workdir: Workdir,
+    binaries: Binaries,
+    machine: Machine,
+}
 
-    let hooks = time_hooks(&stage, &binaries, &options.attach)?;
-    let pairs = compare(&stage, &binaries, &options.attach, options.pairs)?;
+impl Ground {
+    /// Makes it for the benchmark of this name.
+    fn make(name: &str) -> Result<Self> {
+        if !geteuid().is_root() {
+            bail!(
+                "the benchmark makes network namespaces and loads eBPF programs: run it as root (sudo -E cargo xtask bench {name})"
+            );
+        }
+        setup::ensure(&[Need::Build, Need::Sandbox])?;
+        let binaries = Binaries::build()?;
+        interrupt::install()?;
+        let workdir = Workdir::create()?;
+        let stage = Stage::create(workdir.path())?;
+        let machine = Machine::look()?;
+        println!("bench: {machine}");
+        Ok(Self { stage, _workdir: workdir, binaries, machine })
+    }
+}
+
+fn hooks(options: &Options) -> Result<()> {
+    let ground = Ground::make("hooks")?;
+    let Ground { stage, binaries, machine, .. } = &ground;
+    let hooks = time_hooks(stage, binaries, &options.attach)?;
+    let pairs = compare(stage, binaries, &options.attach, options.pairs)?;
     let results = Results { hooks, pairs };
     print!("{}", report::table(&results));
     if let Some(file) = &options.json {
-        fs::write(file, report::json(&results, &machine))
+        fs::write(file, report::json(&results, machine))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if options.pairs >= LEAST_PAIRS {
-        let file = document::write("Hooks", "hooks", &machine, &report::markdown(&results))?;
+        let file = document::write("Hooks", "hooks", machine, &report::markdown(&results))?;
         println!("bench: written to {}", file.display());
     }
     let missed = results.missed();

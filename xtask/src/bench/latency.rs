@@ -13,10 +13,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
 use super::{
+    Ground,
     daemon::{self, Binaries},
     document,
     machine::Machine,
@@ -24,8 +24,7 @@ use super::{
 };
 use crate::{
     sandbox::Process,
-    setup::{self, Need},
-    stage::{clock, interrupt, workdir::Workdir},
+    stage::{clock, interrupt},
 };
 
 /// Events in a second, each the end of a connection of a watched pod.
@@ -83,25 +82,15 @@ struct Printed {
 
 /// Runs the benchmark.
 pub(super) fn run(options: &Options) -> Result<()> {
-    if !geteuid().is_root() {
-        bail!(
-            "the benchmark makes network namespaces and loads eBPF programs: run it as root (sudo -E cargo xtask bench latency)"
-        );
-    }
-    setup::ensure(&[Need::Build, Need::Sandbox])?;
-    let binaries = Binaries::build()?;
-    interrupt::install()?;
-    let workdir = Workdir::create()?;
-    let stage = Stage::create(workdir.path())?;
-    let machine = Machine::look()?;
-    println!("bench: {machine}");
-    let results = measure(&stage, &binaries, &options.attach)?;
+    let ground = Ground::make("latency")?;
+    let Ground { stage, binaries, machine, .. } = &ground;
+    let results = measure(stage, binaries, &options.attach)?;
     println!("{}", line(&results));
     if let Some(file) = &options.json {
-        fs::write(file, for_machines(&results, &machine))
+        fs::write(file, for_machines(&results, machine))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    let file = document::write("From an event to its line", "latency", &machine, &markdown(&results))?;
+    let file = document::write("From an event to its line", "latency", machine, &markdown(&results))?;
     println!("bench: written to {}", file.display());
     if options.check && is_missed(&results) {
         bail!("the goal is missed: {}", line(&results));
