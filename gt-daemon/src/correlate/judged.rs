@@ -37,6 +37,26 @@ pub struct Judged {
 }
 
 impl Judged {
+    /// Cuts of which no event told.
+    pub(super) fn without_event(uid: &Arc<str>, name: &Name, at_ns: u64, cut: CutLabels, count: u64) -> Self {
+        let CutLabels { ending, cause, hc, proof } = cut;
+        Self {
+            uid: Arc::clone(uid),
+            name: name.clone(),
+            at_ns,
+            ending,
+            proof: Some(proof),
+            sure: proof != Proof::Possible,
+            again: false,
+            cause,
+            hc,
+            count,
+            rst: None,
+            last_told: None,
+            torn: None,
+        }
+    }
+
     /// What it is counted by, if it is a cut.
     #[must_use]
     pub fn labels(&self) -> Option<CutLabels> {

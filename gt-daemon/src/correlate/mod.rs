@@ -266,22 +266,9 @@ impl Joins {
         if count == 0 {
             return None;
         }
-        self.counted.cut(name, CutLabels { ending, cause, hc, proof: evidence }, count);
-        Some(Judged {
-            uid: Arc::clone(uid),
-            name: name.clone(),
-            at_ns,
-            ending,
-            proof: Some(evidence),
-            sure: evidence != Proof::Possible,
-            again: false,
-            cause,
-            hc,
-            count,
-            rst: None,
-            last_told: None,
-            torn: None,
-        })
+        let cut = CutLabels { ending, cause, hc, proof: evidence };
+        self.counted.cut(name, cut, count);
+        Some(Judged::without_event(uid, name, at_ns, cut, count))
     }
 
     /// What has been counted.

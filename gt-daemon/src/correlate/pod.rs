@@ -13,7 +13,7 @@ use gt_common::connection::{HcState, Phase};
 use self::certainty::{Told, shows_nothing};
 use super::{
     cause::{Cause, cause},
-    counted::ResetLabels,
+    counted::{CutLabels, ResetLabels},
     judged::{Judged, Past, hc_label},
     proxy::{Proxy, Said, Settled},
     torn::{Direction, Ending, Id, Proof, Torn},
@@ -295,21 +295,8 @@ impl Pod {
         let states = self.states_between(from_ns, until_ns, now);
         let (hc, lb) = (hc_label(self.has_hc, states), self.lb_at(until_ns, now));
         let mut only_told = |ending, cause, count| {
-            judged.push(Judged {
-                uid: Arc::clone(&self.uid),
-                name: self.name.clone(),
-                at_ns: until_ns,
-                ending,
-                proof: Some(Proof::L7),
-                sure: true,
-                again: false,
-                cause,
-                hc,
-                count,
-                rst: None,
-                last_told: None,
-                torn: None,
-            });
+            let cut = CutLabels { ending, cause, hc, proof: Proof::L7 };
+            judged.push(Judged::without_event(&self.uid, &self.name, until_ns, cut, count));
         };
         if settled.streams > 0 {
             only_told(Ending::StreamReset, cause(Ending::StreamReset, false, states, lb), settled.streams);
