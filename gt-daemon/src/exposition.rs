@@ -1,5 +1,7 @@
 //! What all readers of Prometheus' text share: `metric{label="value",..} number`. Pure.
 
+use crate::quoted::quoted;
+
 /// Whether this may be the name of a metric.
 #[must_use]
 pub fn is_metric(name: &str) -> bool {
@@ -24,24 +26,13 @@ pub fn part(rest: &str) -> Option<Part<'_>> {
         return Some(Part::End(after));
     }
     let (name, after) = rest.split_once("=\"")?;
-    let (value, after) = quoted(after)?;
+    let (value, after) = quoted(after, escaped)?;
     Some(Part::Label(name, value, after))
 }
 
-/// A label's value up to its closing quote, with `\\`, `\"` and `\n` resolved, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut chars = text.char_indices();
-    loop {
-        match chars.next()? {
-            (index, '"') => return Some((value, text.get(index + 1..)?)),
-            (_, '\\') => match chars.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            (_, other) => value.push(other),
-        }
-    }
+/// What is escaped in a label's value: `\\`, `\"` and `\n`.
+fn escaped(letter: char) -> char {
+    if letter == 'n' { '\n' } else { letter }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub mod observe;
 pub mod pods;
 pub mod poll;
 pub mod probes;
+pub mod quoted;
 pub mod report;
 pub mod run;
 pub mod shell;

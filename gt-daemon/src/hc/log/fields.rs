@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::quoted::quoted;
+
 /// Fields looked at in one line, and how deep a message within a message is read.
 const MOST_FIELDS: usize = 64;
 const DEEPEST: u8 = 2;
@@ -69,7 +71,7 @@ fn from_logfmt(text: &str, depth: u8, fields: &mut Fields) {
             continue;
         };
         if let Some(inside) = after.strip_prefix('"') {
-            let Some((value, after)) = quoted(inside) else { break };
+            let Some((value, after)) = quoted(inside, escaped) else { break };
             quoted_values.push((key.to_ascii_lowercase(), value.clone()));
             fields.push((key.to_ascii_lowercase(), value));
             rest = after;
@@ -92,20 +94,12 @@ fn nested(key: &str, text: &str, depth: u8, fields: &mut Fields) {
     }
 }
 
-/// A value up to its closing quote, with what is escaped in it, and what follows. `None` when it is cut off.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut chars = text.char_indices();
-    loop {
-        match chars.next()? {
-            (index, '"') => return Some((value, text.get(index + 1..)?)),
-            (_, '\\') => match chars.next()?.1 {
-                'n' => value.push('\n'),
-                't' => value.push('\t'),
-                other => value.push(other),
-            },
-            (_, other) => value.push(other),
-        }
+/// What is escaped in a value.
+fn escaped(letter: char) -> char {
+    match letter {
+        'n' => '\n',
+        't' => '\t',
+        other => other,
     }
 }
 
