@@ -55,7 +55,7 @@ fn recorded(dir: &Path) -> anyhow::Result<Vec<Listed>> {
     }
     let mut drains = Vec::new();
     for id in ids {
-        let path = dir.join(&id).join("intervals.json");
+        let path = dir.join(&id).join(store::INTERVALS);
         match summary(&path) {
             Ok(summary) => drains.push(Listed { id, node: None, summary }),
             // One that is unreadable hides no other.

@@ -27,14 +27,8 @@ fn cut(second: i64, how: &str, cause: &str, evidence: Option<&str>) -> Timed {
         second,
         Fact::TcpTeardown(End {
             connection: Some(1),
-            how: how.to_owned(),
-            evidence: evidence.map(str::to_owned),
-            cause: cause.to_owned(),
             sure: evidence.is_some(),
-            count: 1,
-            phase: None,
-            protocol: None,
-            remote: None,
+            ..End::new(how, evidence, cause)
         }),
     )
 }

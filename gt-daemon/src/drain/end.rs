@@ -38,17 +38,7 @@ fn end(judged: &Judged) -> End {
     let evidence = judged.proof.map(Proof::word);
     let told = match &judged.torn {
         Some(torn) => kernel_end(torn, how, evidence, cause),
-        None => End {
-            connection: None,
-            how: how.to_owned(),
-            evidence: evidence.map(str::to_owned),
-            cause: cause.to_owned(),
-            sure: true,
-            count: 1,
-            phase: None,
-            protocol: None,
-            remote: None,
-        },
+        None => End::new(how, evidence, cause),
     };
     End { sure: judged.sure, count: judged.count, ..told }
 }
@@ -58,14 +48,10 @@ pub(crate) fn kernel_end(torn: &Torn, how: &str, evidence: Option<&str>, cause: 
     let word = |text: String| text.to_ascii_lowercase();
     End {
         connection: Some(connection(torn.id)),
-        how: how.to_owned(),
-        evidence: evidence.map(str::to_owned),
-        cause: cause.to_owned(),
-        sure: true,
-        count: 1,
         phase: Some(word(format!("{:?}", torn.known.phase))),
         protocol: Some(word(format!("{:?}", torn.known.protocol))),
         remote: Some(torn.event.remote.to_string()),
+        ..End::new(how, evidence, cause)
     }
 }
 

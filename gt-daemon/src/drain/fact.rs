@@ -151,6 +151,18 @@ impl Hc {
             HcState::Fault => Some(Self::Fault),
         }
     }
+
+    /// The word in records, which every view has too.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Draining => "DRAINING",
+            Self::Closing => "CLOSING",
+            Self::Closed => "CLOSED",
+            Self::Fault => "FAULT",
+        }
+    }
 }
 
 /// Where an RST went.
@@ -159,6 +171,17 @@ impl Hc {
 pub enum Way {
     Sent,
     Received,
+}
+
+impl Way {
+    /// The word in records, which every view has too.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Received => "received",
+        }
+    }
 }
 
 /// What was not seen.
@@ -193,6 +216,22 @@ pub struct End {
 }
 
 impl End {
+    /// A certain one, of which nothing else is known.
+    #[must_use]
+    pub fn new(how: &str, evidence: Option<&str>, cause: &str) -> Self {
+        Self {
+            connection: None,
+            how: how.to_owned(),
+            evidence: evidence.map(str::to_owned),
+            cause: cause.to_owned(),
+            sure: true,
+            count: 1,
+            phase: None,
+            protocol: None,
+            remote: None,
+        }
+    }
+
     /// Whether a request was cut for certain.
     #[must_use]
     pub fn is_cut(&self) -> bool {

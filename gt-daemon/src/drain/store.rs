@@ -13,6 +13,10 @@ use std::{
 
 use super::record::Record;
 
+/// What a record's directory holds.
+pub const TIMELINE: &str = "timeline.jsonl";
+pub const INTERVALS: &str = "intervals.json";
+
 /// Directories that are being written or removed begin so: nobody takes them for records.
 const UNFINISHED: &str = ".gt-unfinished-";
 
@@ -150,14 +154,14 @@ pub(crate) fn vacant(unfinished: &Path) -> io::Result<()> {
 
 /// Writes both files of a record into a directory that has none of them.
 pub(crate) fn fill(dir: &Path, record: &Record) -> io::Result<()> {
-    write(&dir.join("timeline.jsonl"), |file| {
+    write(&dir.join(TIMELINE), |file| {
         for timed in &record.facts {
             serde_json::to_writer(&mut *file, timed)?;
             file.write_all(b"\n")?;
         }
         Ok(())
     })?;
-    write(&dir.join("intervals.json"), |file| {
+    write(&dir.join(INTERVALS), |file| {
         serde_json::to_writer_pretty(&mut *file, &record.summary())?;
         file.write_all(b"\n")
     })?;

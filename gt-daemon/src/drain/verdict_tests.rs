@@ -26,14 +26,8 @@ fn end(second: i64, connection: u64, evidence: Option<&str>, cause: &str, sure: 
         second,
         Fact::TcpTeardown(End {
             connection: Some(connection),
-            how: "fin_received".to_owned(),
-            evidence: evidence.map(str::to_owned),
-            cause: cause.to_owned(),
             sure,
-            count: 1,
-            phase: None,
-            protocol: None,
-            remote: None,
+            ..End::new("fin_received", evidence, cause)
         }),
     )
 }

@@ -11,14 +11,11 @@ use super::text::shortened;
 use crate::drain::{
     fact::{Fact, Source, Timed},
     record::{Record, Summary},
+    store::{INTERVALS, TIMELINE},
 };
 
 /// A timeline is at most so long: a record of gt's own has some 4 MB.
 const MOST_BYTES: u64 = 64 << 20;
-
-/// What a record's directory holds.
-const TIMELINE: &str = "timeline.jsonl";
-const INTERVALS: &str = "intervals.json";
 
 /// A record that was read, and what is to be said of it.
 #[derive(Debug)]

@@ -197,14 +197,10 @@ fn at(ts: i64, fact: Fact) -> Timed {
 fn ended(connection: u64, evidence: Option<&str>) -> Fact {
     Fact::TcpTeardown(End {
         connection: Some(connection),
-        how: "fin_received".to_owned(),
-        evidence: evidence.map(str::to_owned),
-        cause: "lb_flush".to_owned(),
-        sure: true,
-        count: 1,
         phase: Some("awaiting".to_owned()),
         protocol: Some("http1".to_owned()),
         remote: Some("[2001:db8::1]:40000".to_owned()),
+        ..End::new("fin_received", evidence, "lb_flush")
     })
 }
 

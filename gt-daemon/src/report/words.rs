@@ -3,7 +3,7 @@
 use super::text::{clock, length, plain};
 use crate::drain::{
     blame::Blamed,
-    fact::{End, Fact, Hc, Serving, Source, Way},
+    fact::{End, Fact, Hc, Serving, Source},
 };
 
 /// The fact's name in `timeline.jsonl`.
@@ -62,10 +62,7 @@ pub fn fact(fact: &Fact) -> String {
         }
         Fact::TcpTeardown(end) => self::end(end),
         Fact::TcpRst { connection, direction, in_flight } => {
-            let way = match direction {
-                Way::Sent => "sent",
-                Way::Received => "received",
-            };
+            let way = direction.word();
             let flight = if *in_flight { ", a request was in flight" } else { ", nothing was in flight" };
             format!("first RST {way}{flight}{}", of(*connection))
         }
@@ -134,12 +131,5 @@ fn number(number: Option<u64>) -> String {
 }
 
 fn hc(hc: Option<Hc>) -> &'static str {
-    match hc {
-        Some(Hc::Open) => "OPEN",
-        Some(Hc::Draining) => "DRAINING",
-        Some(Hc::Closing) => "CLOSING",
-        Some(Hc::Closed) => "CLOSED",
-        Some(Hc::Fault) => "FAULT",
-        None => "unknown",
-    }
+    hc.map_or("unknown", Hc::word)
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::drain::{
     fact::{Fact, Source, Timed},
     record::{Record, Summary},
+    store::INTERVALS,
 };
 
 /// Facts of one record: the daemon writes no more than some 16,000.
@@ -26,7 +27,7 @@ pub fn read(artifact: &Artifact) -> Result<(Record, Vec<Note>), InputError> {
     let wrong = |cause| InputError::Unreadable { path: artifact.path.clone(), cause };
     let file = File::open(&artifact.path).map_err(wrong)?;
     let mut notes = Notes::on(&artifact.path.display().to_string());
-    let beside = artifact.path.with_file_name("intervals.json");
+    let beside = artifact.path.with_file_name(INTERVALS);
     let summary = summary(&beside, &mut notes);
     let mut record =
         judge(BufReader::new(file), artifact.ahead, summary.as_ref(), &mut notes).map_err(wrong)?;

@@ -6,6 +6,8 @@ use std::{
     str::FromStr,
 };
 
+use crate::drain::store::TIMELINE;
+
 /// Files in one directory: with more of them it is no folder of artifacts.
 const MOST: usize = 10_000;
 
@@ -54,7 +56,7 @@ impl Kind {
         let is = |beginning: &str, end: &str| name.starts_with(beginning) && name.ends_with(end);
         let ends = |end: &str| name.ends_with(end);
         Some(match () {
-            () if name == "timeline.jsonl" => Self::Record,
+            () if name == TIMELINE => Self::Record,
             () if name == "run.log" => Self::Run,
             () if ends("stats_before.txt") || ends("stats-before.txt") => Self::EnvoyBefore,
             () if ends("stats_after.txt") || ends("stats-after.txt") => Self::EnvoyAfter,

@@ -77,7 +77,7 @@ fn replace(place: &Path, record: &Record) -> io::Result<()> {
     store::vacant(&unfinished)?;
     fs::create_dir(&unfinished)?;
     let written = store::fill(&unfinished, record).and_then(|()| {
-        for file in ["timeline.jsonl", "intervals.json"] {
+        for file in [store::TIMELINE, store::INTERVALS] {
             fs::rename(unfinished.join(file), place.join(file))?;
         }
         Ok(())

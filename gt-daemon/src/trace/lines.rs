@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     api::message::{Message, PodStatus, Word},
     drain::{
-        fact::{End, Fact, Hc, Serving, Timed, Way, stamp},
+        fact::{End, Fact, Hc, Serving, Timed, stamp},
         intervals::Intervals,
         record::Summary,
     },
@@ -79,14 +79,7 @@ fn beginning(status: &PodStatus) -> String {
 }
 
 fn state(state: Option<Hc>) -> &'static str {
-    match state {
-        Some(Hc::Open) => "OPEN",
-        Some(Hc::Draining) => "DRAINING",
-        Some(Hc::Closing) => "CLOSING",
-        Some(Hc::Closed) => "CLOSED",
-        Some(Hc::Fault) => "FAULT",
-        None => "unknown",
-    }
+    state.map_or("unknown", Hc::word)
 }
 
 fn number(count: Option<u64>) -> String {
@@ -124,10 +117,7 @@ fn what(fact: &Fact, word: Word) -> String {
         }
         Fact::TcpTeardown(end) => teardown(end, word),
         Fact::TcpRst { connection, direction, in_flight } => {
-            let direction = match direction {
-                Way::Sent => "sent",
-                Way::Received => "received",
-            };
+            let direction = direction.word();
             let whose =
                 connection.map_or_else(|| ", no connection".to_owned(), |id| format!(", connection {id}"));
             let in_flight = if *in_flight { ", a request was in flight" } else { "" };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::drain::fact::Source;
+use crate::drain::fact::Way;
 
 fn fact(word: Word, fact: Fact) -> Message {
     Message::Fact {
@@ -18,14 +19,11 @@ fn line(message: &Message) -> String {
 fn end(evidence: Option<&str>, sure: bool) -> Fact {
     Fact::TcpTeardown(End {
         connection: Some(7),
-        how: "fin_received".to_owned(),
-        evidence: evidence.map(str::to_owned),
-        cause: "lb_flush".to_owned(),
         sure,
-        count: 1,
         phase: Some("awaiting".to_owned()),
         protocol: Some("http1".to_owned()),
         remote: Some("10.0.0.1:4".to_owned()),
+        ..End::new("fin_received", evidence, "lb_flush")
     })
 }
 

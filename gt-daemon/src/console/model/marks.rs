@@ -114,17 +114,7 @@ mod tests {
     use super::*;
 
     fn end(connection: Option<u64>, evidence: Option<&str>, sure: bool, cause: &str) -> End {
-        End {
-            connection,
-            how: "fin_received".to_owned(),
-            evidence: evidence.map(str::to_owned),
-            cause: cause.to_owned(),
-            sure,
-            count: 1,
-            phase: None,
-            protocol: None,
-            remote: None,
-        }
+        End { connection, sure, ..End::new("fin_received", evidence, cause) }
     }
 
     /// Exercises an end that is judged again and others of the same instant, so that each connection has its weightiest word

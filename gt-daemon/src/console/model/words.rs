@@ -3,7 +3,7 @@
 use crate::{
     api::message::Word,
     drain::{
-        fact::{End, Fact, Hc, Serving, Source, Way},
+        fact::{End, Fact, Hc, Serving, Source},
         record::Summary,
     },
 };
@@ -14,14 +14,7 @@ pub const UNKNOWN: &str = "?";
 /// A state of the sidecar.
 #[must_use]
 pub fn hc(state: Option<Hc>) -> &'static str {
-    match state {
-        Some(Hc::Open) => "OPEN",
-        Some(Hc::Draining) => "DRAINING",
-        Some(Hc::Closing) => "CLOSING",
-        Some(Hc::Closed) => "CLOSED",
-        Some(Hc::Fault) => "FAULT",
-        None => UNKNOWN,
-    }
+    state.map_or(UNKNOWN, Hc::word)
 }
 
 /// What the LB does with the pod.
@@ -84,10 +77,7 @@ pub fn fact(fact: &Fact, word: Word) -> String {
         Fact::Connections { active, closing } => format!("{active} of users open, {closing} closing"),
         Fact::TcpTeardown(end) => teardown(end, word),
         Fact::TcpRst { direction, in_flight, .. } => {
-            let way = match direction {
-                Way::Sent => "sent",
-                Way::Received => "received",
-            };
+            let way = direction.word();
             format!("{way}{}", if *in_flight { ", a request was in flight" } else { "" })
         }
         Fact::PodGone => "gone from its source".to_owned(),

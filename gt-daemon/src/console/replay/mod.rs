@@ -17,7 +17,10 @@ use anyhow::{Context as _, bail};
 use tokio::sync::mpsc;
 
 use super::model::Incoming;
-use crate::{api::message::Message, drain::fact::Timed};
+use crate::{
+    api::message::Message,
+    drain::{fact::Timed, store::TIMELINE},
+};
 
 /// No message is longer, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -33,7 +36,7 @@ pub struct Recorded {
 impl Recorded {
     /// Opens a file, a record's directory, or stdin for `-`; the first line is looked at.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let path = if path.is_dir() { path.join("timeline.jsonl") } else { path.to_owned() };
+        let path = if path.is_dir() { path.join(TIMELINE) } else { path.to_owned() };
         let name = path.display().to_string();
         let mut reader: Box<dyn BufRead + Send> = if path == Path::new("-") {
             Box::new(BufReader::new(stdin()))

@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use crate::{
     api::message::{HcStatus, Message, PodStatus, Word},
     drain::{
-        fact::{Fact, Timed, stamp},
+        fact::{Fact, Timed, Way, stamp},
         intervals::intervals,
         record::{Record, Summary},
+        store::INTERVALS,
     },
 };
 
@@ -26,7 +27,7 @@ pub struct Named {
 impl Named {
     /// By the `intervals.json` beside a timeline, else by the directory's name (`STAMP_NAMESPACE_POD_UID`).
     pub fn beside(timeline: &Path) -> anyhow::Result<Self> {
-        let intervals = timeline.with_file_name("intervals.json");
+        let intervals = timeline.with_file_name(INTERVALS);
         if let Ok(text) = fs::read(&intervals) {
             let summary: Summary = serde_json::from_slice(&text).with_context(|| {
                 format!("{} is not what gt writes beside a timeline", intervals.display())
@@ -114,8 +115,8 @@ impl After {
             }
             Fact::TcpRst { direction, .. } => {
                 let rsts = match direction {
-                    crate::drain::fact::Way::Sent => &mut status.rsts_sent,
-                    crate::drain::fact::Way::Received => &mut status.rsts_received,
+                    Way::Sent => &mut status.rsts_sent,
+                    Way::Received => &mut status.rsts_received,
                 };
                 *rsts = rsts.saturating_add(1);
                 status.intervals.lb_down_to_first_rst.is_none()
