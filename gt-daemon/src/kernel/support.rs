@@ -1,6 +1,11 @@
 //! Facts about the running kernel; no decisions. Unknown is `None`, never "no".
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader},
+    path::Path,
+};
 
 use gt_common::layout::KernelLayout;
 use nix::time::{ClockId, clock_getres};
@@ -49,19 +54,13 @@ impl KernelSupport {
     pub fn probe() -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let types = KernelTypes::read(Path::new(VMLINUX));
-        let symbols = fs::read_to_string("/proc/kallsyms").ok();
+        let targets = Question::ALL.iter().flat_map(|question| question.kprobes()).map(|hook| hook.target);
         let tracepoint = |name| types.as_ref().ok().map(|types| types.has_tracepoint(name));
         Self {
             version: version(&release),
             release,
             kprobes: exists("/sys/bus/event_source/devices", "kprobe/type"),
-            functions: Question::ALL
-                .iter()
-                .flat_map(|question| question.kprobes())
-                .map(|hook| {
-                    (hook.target, symbols.as_deref().and_then(|text| has_function(text, hook.target)))
-                })
-                .collect(),
+            functions: functions(File::open("/proc/kallsyms").ok(), &targets.collect()),
             tracepoints: Question::ALL
                 .iter()
                 .map(|question| question.tracepoint().target)
@@ -116,16 +115,31 @@ fn hz() -> u32 {
     u32::try_from(1_000_000_000_i64.checked_div(tick).unwrap_or(250)).unwrap_or(250)
 }
 
-/// Whether a function is in the text of `/proc/kallsyms` under exactly this name; a compiler that split it
-/// leaves only `name.isra.0` and the like, which has other arguments. `None` for an empty table.
-fn has_function(symbols: &str, name: &str) -> Option<bool> {
-    if symbols.is_empty() {
-        return None;
-    }
-    Some(symbols.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        matches!(fields.next(), Some("t" | "T")) && fields.next() == Some(name)
-    }))
+/// Which functions are in `/proc/kallsyms` under exactly their name; a compiler that split one leaves only
+/// `name.isra.0` and the like, which has other arguments. Unknown for a table that is empty or cannot be read whole.
+/// Line by line: the table has more than 200,000.
+fn functions(
+    symbols: Option<impl io::Read>,
+    targets: &BTreeSet<&'static str>,
+) -> BTreeMap<&'static str, Option<bool>> {
+    let told = symbols.and_then(|symbols| {
+        let mut known: Option<BTreeSet<&str>> = None;
+        let mut symbols = BufReader::new(symbols);
+        let mut line = Vec::new();
+        while symbols.read_until(b'\n', &mut line).ok()? > 0 {
+            let known = known.get_or_insert_default();
+            known.extend(str::from_utf8(&line).ok().and_then(function).and_then(|name| targets.get(name)));
+            line.clear();
+        }
+        known
+    });
+    targets.iter().map(|target| (*target, told.as_ref().map(|known| known.contains(target)))).collect()
+}
+
+/// The function that a line of `/proc/kallsyms` names.
+fn function(line: &str) -> Option<&str> {
+    let (_address, symbol) = line.split_once(' ')?;
+    symbol.strip_prefix("t ").or_else(|| symbol.strip_prefix("T "))?.split_ascii_whitespace().next()
 }
 
 #[cfg(test)]
@@ -142,10 +156,12 @@ mod tests {
         assert_eq!(lockdown("none"), None);
         let symbols =
             "ffff T tcp_reset\nffff t tcp_v4_send_reset.isra.0\nffff D tcp_set_state\n0 t x [mod]\n";
-        assert_eq!(has_function(symbols, "tcp_reset"), Some(true));
-        assert_eq!(has_function(symbols, "tcp_v4_send_reset"), Some(false));
-        assert_eq!(has_function(symbols, "tcp_set_state"), Some(false));
-        assert_eq!(has_function("", "tcp_reset"), None);
+        let told = [("tcp_reset", true), ("tcp_set_state", false), ("tcp_v4_send_reset", false)];
+        let targets = BTreeSet::from(told.map(|(name, _)| name));
+        let is = |known: fn(bool) -> Option<bool>| told.map(|(name, is)| (name, known(is))).into();
+        assert_eq!(functions(Some(symbols.as_bytes()), &targets), is(Some));
+        assert_eq!(functions(Some(io::empty()), &targets), is(|_| None));
+        assert_eq!(functions(None::<io::Empty>, &targets), is(|_| None));
         assert!([100, 250, 300, 1000].contains(&hz()), "{}", hz());
     }
 }
