@@ -1,7 +1,7 @@
 //! `gt-daemon timeline` over a round's artifacts: by them alone it must come to what happened, and by gt's record to what the
 //! daemon said.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, fmt, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -13,21 +13,20 @@ pub(super) fn disagreements(daemon: &Path, directory: &Path, record: &Record) ->
     let mut found = Vec::new();
     let by_artifacts = verdicts(daemon, directory)?;
     for pod in record.gone() {
-        let told = by_artifacts.get(&pod.name).map_or("none", String::as_str);
+        let unjudged = Judged::default();
+        let told = by_artifacts.get(&pod.name).unwrap_or(&unjudged);
         let should = should(pod, record);
-        if !should.contains(&told) {
+        if !should.contains(&told.verdict.as_str()) {
             found.push(format!("pod {}: the verdict by artifacts alone: {told}, not {should:?}", pod.name));
         }
         let places = [directory.join("gt-record"), directory.join(&pod.name).join("gt-record")];
         for place in places.iter().filter(|place| place.is_dir()) {
-            if let Some(told) = verdicts(daemon, place)?.get(&pod.name)
-                && *told != pod.gt.verdict()
-            {
-                found.push(format!(
-                    "pod {}: the verdict by gt's record: {told}, not {}",
-                    pod.name,
-                    pod.gt.verdict()
-                ));
+            let Some(told) = verdicts(daemon, place)?.remove(&pod.name) else { continue };
+            if told.verdict != pod.gt.verdict() {
+                let live = pod.gt.verdict();
+                found.push(format!("pod {}: the verdict by gt's record: {told}, not {live}", pod.name));
+            } else if !should.contains(&told.verdict.as_str()) {
+                found.push(format!("pod {}: gt's record gives as its reasons: {told}", pod.name));
             }
         }
     }
@@ -45,8 +44,27 @@ fn should(pod: &Pod, record: &Record) -> &'static [&'static str] {
     }
 }
 
+/// What `timeline` said of one drain.
+#[derive(Debug)]
+struct Judged {
+    verdict: String,
+    reasons: Vec<String>,
+}
+
+impl Default for Judged {
+    fn default() -> Self {
+        Self { verdict: "none".to_owned(), reasons: Vec::new() }
+    }
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.verdict, self.reasons.join("; "))
+    }
+}
+
 /// By pod.
-fn verdicts(daemon: &Path, directory: &Path) -> Result<BTreeMap<String, String>> {
+fn verdicts(daemon: &Path, directory: &Path) -> Result<BTreeMap<String, Judged>> {
     let output = Command::new(daemon)
         .args([Path::new("timeline"), Path::new("--json"), directory])
         .output()
@@ -59,7 +77,9 @@ fn verdicts(daemon: &Path, directory: &Path) -> Result<BTreeMap<String, String>>
     let told = lines.map(|line| {
         let line: Value = serde_json::from_slice(line)?;
         let word = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok((word("pod"), word("verdict")))
+        let reasons = line.get("reasons").and_then(Value::as_array).into_iter().flatten();
+        let reasons = reasons.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok((word("pod"), Judged { verdict: word("verdict"), reasons }))
     });
     told.collect::<Result<_, serde_json::Error>>().context("gt-daemon timeline --json wrote what is no JSON")
 }
