@@ -2,6 +2,7 @@
 //!
 //! Facts about kernels are in [`kernels`]; the rest is fetch, pack, boot, read the verdict.
 
+mod archive;
 mod initramfs;
 pub mod kernels;
 mod modules;

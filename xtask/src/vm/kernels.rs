@@ -11,6 +11,14 @@ pub struct Kernel {
     pub package: &'static str,
 }
 
+const fn cloud(name: &'static str, suite: &'static str) -> Kernel {
+    Kernel { name, suite, package: "linux-image-cloud-amd64" }
+}
+
 /// All of them, oldest first.
-pub const KERNELS: &[Kernel] =
-    &[Kernel { name: "6.1", suite: "bookworm", package: "linux-image-cloud-amd64" }];
+pub const KERNELS: &[Kernel] = &[
+    cloud("5.10", "bullseye"),
+    cloud("6.1", "bookworm"),
+    cloud("6.12", "trixie"),
+    cloud("7.x", "trixie-backports"),
+];

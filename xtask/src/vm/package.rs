@@ -1,6 +1,6 @@
-//! Fetches a kernel's package and unpacks it, once.
+//! Fetches a kernel's packages and unpacks them, once.
 //!
-//! Owns: `target/vm/<kernel>/`. Refuses: to install a kernel, or to touch the system's package sources.
+//! Owns: `target/vm/<kernel>/`. Refuses: to install a kernel.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
-use super::kernels::Kernel;
-use crate::{cargo, sandbox, setup::packages};
+use super::{archive::Archive, kernels::Kernel};
+use crate::{cargo, sandbox};
 
 /// An unpacked kernel.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) fn directory(kernel: &Kernel) -> PathBuf {
     cargo::target_dir().join("vm").join(kernel.name)
 }
 
-/// The kernel's files; the package is downloaded when they are not there yet.
+/// The kernel's files; the packages are downloaded when they are not there yet.
 pub(super) fn image(kernel: &Kernel) -> Result<Image> {
     let dir = directory(kernel);
     let root = dir.join("root");
@@ -38,11 +38,13 @@ pub(super) fn image(kernel: &Kernel) -> Result<Image> {
         })?;
     }
     let release = release(&root)?;
-    Ok(Image {
-        vmlinuz: root.join("boot").join(format!("vmlinuz-{release}")),
-        modules: root.join("lib/modules").join(&release),
-        release,
-    })
+    let modules = root.join("lib/modules").join(&release);
+    // Newer packages keep it beside the modules.
+    let places = [root.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
+    let vmlinuz = places.into_iter().find(|place| place.is_file()).with_context(|| {
+        format!("no image of kernel {release} in {}: remove it and try again", root.display())
+    })?;
+    Ok(Image { vmlinuz, modules, release })
 }
 
 fn release(root: &Path) -> Result<String> {
@@ -54,70 +56,28 @@ fn release(root: &Path) -> Result<String> {
 }
 
 fn fetch(kernel: &Kernel, dir: &Path) -> Result<()> {
-    let system = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
-    if !system.lines().any(|line| line == format!("VERSION_CODENAME={}", kernel.suite)) {
-        bail!("this system is not Debian {}: no other suite's packages can be had yet", kernel.suite);
-    }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let package = match resolve(kernel.package) {
-        Ok(package) => package,
-        // A fresh system has no package lists.
-        Err(_) => packages::apt(&["update"]).and_then(|()| resolve(kernel.package))?,
-    };
-    println!("vm-test: downloading {package} for kernel {}", kernel.name);
-    if download(&package, dir).is_err() {
-        // The mirror has replaced the version that the lists name.
-        packages::apt(&["update"])?;
-        download(&resolve(kernel.package)?, dir)?;
-    }
-    let archive = fs::read_dir(dir)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .with_context(|| format!("apt-get left no package in {}", dir.display()))?;
+    let state = dir.join("apt");
+    let archive = Archive::open(kernel.suite, &state)?;
+    let names = archive.kernel(kernel.package)?;
+    println!("vm-test: downloading {names:?} for kernel {}", kernel.name);
+    let files = archive.download(&names)?;
 
     // Unpacked under another name first: an interrupted run leaves no half kernel.
     let partial = dir.join("root.partial");
     if partial.exists() {
-        fs::remove_dir_all(&partial)?;
+        fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
     }
-    sandbox::run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&partial))?;
+    for file in &files {
+        sandbox::run(Command::new("dpkg-deb").arg("--extract").arg(file).arg(&partial))?;
+    }
+    // Newer packages know no /lib of its own.
+    let lib = partial.join("lib");
+    if !lib.exists() {
+        std::os::unix::fs::symlink("usr/lib", &lib)
+            .with_context(|| format!("cannot link {}", lib.display()))?;
+    }
     // The package leaves this to its installation script.
     sandbox::run(Command::new("busybox").args(["depmod", "-b"]).arg(&partial).arg(release(&partial)?))?;
     fs::rename(&partial, dir.join("root")).context("cannot rename the unpacked kernel")?;
-    fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))
-}
-
-/// The image package that the meta package depends on.
-fn resolve(package: &str) -> Result<String> {
-    let output = sandbox::run(Command::new("apt-cache").args(["depends", package]))?;
-    dependency(&output).with_context(|| format!("package {package} depends on no kernel image: {output}"))
-}
-
-fn dependency(output: &str) -> Option<String> {
-    output
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with("linux-image-"))
-        .map(str::to_owned)
-}
-
-fn download(package: &str, dir: &Path) -> Result<()> {
-    let mut command = Command::new("apt-get");
-    // apt's own user cannot write to a directory of root.
-    command.args(["--quiet", "-o", "APT::Sandbox::User=root", "download", package]).current_dir(dir);
-    sandbox::run(&mut command).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Exercises apt's format so that the image is found among other dependencies.
-    #[test]
-    fn the_image_is_found_among_the_dependencies() {
-        let output =
-            "linux-image-cloud-amd64\n  Depends: linux-base\n  Depends: linux-image-6.1.0-57-cloud-amd64\n";
-        assert_eq!(dependency(output).as_deref(), Some("linux-image-6.1.0-57-cloud-amd64"));
-        assert_eq!(dependency("linux-image-cloud-amd64\n"), None);
-    }
+    fs::remove_dir_all(&state).with_context(|| format!("cannot remove {}", state.display()))
 }
