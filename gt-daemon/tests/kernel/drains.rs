@@ -89,7 +89,7 @@ fn verdicts(backend: Backend) -> Result<()> {
             |pair| pair.request().and_then(|()| pair.answer()),
             "nothing was cut: 1 connection ended",
         ),
-        ("broken", |pair| pair.request(), "the load balancer cut 1 request, the first 0."),
+        ("broken", |pair| pair.request(), "the load balancer cut 1 request, the first "),
         ("inconclusive", |pair| pair.ask(HELLO), "of 1 connection that ended it cannot be told"),
     ];
     let mut drained = Vec::new();
