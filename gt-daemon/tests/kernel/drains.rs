@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    slice,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -54,13 +55,12 @@ impl Gateway {
         let gateway = Self { scene, hc };
         say(&gateway.hc, state("OPEN"));
         serve(&gateway.scene.pod, HC, &gateway.hc)?;
-        gateway.reaches("OPEN")?;
+        gateway.is_seen("OPEN")?;
         ensure!(gateway.scene.watched.find("gt_drain_started_timestamp_seconds", &[])?.is_none());
         Ok(gateway)
     }
 
-    fn reaches(&self, name: &str) -> Result<()> {
-        say(&self.hc, state(name));
+    fn is_seen(&self, name: &str) -> Result<()> {
         let watched = &self.scene.watched;
         // A call that was slow is not made again before twenty times as long: on an emulated machine that is half a minute.
         eventually("the state", Duration::from_secs(150), || {
@@ -68,6 +68,12 @@ impl Gateway {
         })
         .with_context(|| watched.daemon().log())
     }
+}
+
+/// Several come to a state together: an emulated machine is slow to see it.
+fn reach(gateways: &[Gateway], name: &str) -> Result<()> {
+    gateways.iter().for_each(|gateway| say(&gateway.hc, state(name)));
+    gateways.iter().try_for_each(|gateway| gateway.is_seen(name))
 }
 
 /// What a user's connection does before the LB ends it.
@@ -92,12 +98,8 @@ fn verdicts(backend: Backend) -> Result<()> {
         ("broken", |pair| pair.request(), "the load balancer cut 1 request, the first "),
         ("inconclusive", |pair| pair.ask(HELLO), "of 1 connection that ended it cannot be told"),
     ];
-    let mut drained = Vec::new();
-    for (verdict, talk, reason) in rows {
-        let name = drain(&daemon, talk)?;
-        drained.push((name, verdict, reason));
-    }
-    for (name, verdict, reason) in drained {
+    let names = drain(&daemon, &rows.map(|(_, talk, _)| talk))?;
+    for (name, (verdict, _, reason)) in names.into_iter().zip(rows) {
         let labels = [("pod", name.as_str()), ("verdict", verdict)];
         eventually("the verdict", Duration::from_secs(120), || {
             (daemon.daemon.metrics().ok()?.sum("gt_drains_total", &labels)? == 1).then_some(())
@@ -118,7 +120,7 @@ fn verdicts(backend: Backend) -> Result<()> {
 /// A daemon that is told to stop while a pod drains leaves a record that does not overclaim.
 fn stopped(daemon: &Arc<Shared>, records: &Path) -> Result<()> {
     let gateway = Gateway::start(daemon)?;
-    gateway.reaches("DRAINING")?;
+    reach(slice::from_ref(&gateway), "DRAINING")?;
     let daemon = i32::try_from(daemon.daemon.id())?;
     kill(Pid::from_raw(daemon), Signal::SIGTERM)?;
     let name = &gateway.scene.watched.name;
@@ -130,29 +132,37 @@ fn stopped(daemon: &Arc<Shared>, records: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One drain, up to the pod's being gone. Returns its name.
-fn drain(daemon: &Arc<Shared>, talk: Talk) -> Result<String> {
-    let gateway = Gateway::start(daemon)?;
-    let mut pair = Pair::inbound(&gateway.scene)?;
-    talk(&mut pair)?;
-    gateway.reaches("DRAINING")?;
-    let started = eventually("the beginning", Duration::from_secs(20), || {
-        gateway.scene.watched.find("gt_drain_started_timestamp_seconds", &[]).ok()?
-    })?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    ensure!((now - 200..=now).contains(&started), "{started} at {now}");
-    gateway.reaches("CLOSING")?;
-    drop(pair.peer_close()?);
-    gateway.reaches("CLOSED")?;
-    let name = gateway.scene.watched.name.clone();
+/// One drain for each talk, up to the pods' being gone. Returns their names.
+fn drain(daemon: &Arc<Shared>, talks: &[Talk]) -> Result<Vec<String>> {
+    let gateways = talks.iter().map(|_| Gateway::start(daemon)).collect::<Result<Vec<_>>>()?;
+    let mut pairs = Vec::new();
+    for (gateway, talk) in gateways.iter().zip(talks) {
+        let mut pair = Pair::inbound(&gateway.scene)?;
+        talk(&mut pair)?;
+        pairs.push(pair);
+    }
+    reach(&gateways, "DRAINING")?;
+    for gateway in &gateways {
+        let started = eventually("the beginning", Duration::from_secs(20), || {
+            gateway.scene.watched.find("gt_drain_started_timestamp_seconds", &[]).ok()?
+        })?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        ensure!((now - 200..=now).contains(&started), "{started} at {now}");
+    }
+    reach(&gateways, "CLOSING")?;
+    for pair in pairs {
+        drop(pair.peer_close()?);
+    }
+    reach(&gateways, "CLOSED")?;
+    let names = gateways.iter().map(|gateway| gateway.scene.watched.name.clone()).collect();
     // Out of the file; the namespaces go after that.
-    let Scene { watched, pod, peer, .. } = gateway.scene;
-    drop(watched);
-    eventually("the pod to be gone", Duration::from_secs(10), || {
+    let namespaces: Vec<_> =
+        gateways.into_iter().map(|Gateway { scene: Scene { pod, peer, .. }, .. }| (pod, peer)).collect();
+    eventually("the pods to be gone", Duration::from_secs(10), || {
         (daemon.daemon.metrics().ok()?.sum("gt_pods", &[("state", "watched")])? == 0).then_some(())
     })?;
-    drop((pod, peer));
-    Ok(name)
+    drop(namespaces);
+    Ok(names)
 }
 
 fn written(records: &Path, pod: &str) -> Option<PathBuf> {
