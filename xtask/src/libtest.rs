@@ -3,7 +3,7 @@
 //! A test that finds it cannot run here says `skipped: NAME: REASON` and ends as `ok`; for gt that is
 //! neither passed nor failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,16 @@ pub struct Report {
     failure: Option<String>,
     /// A test whose line has begun and whose outcome has not come yet.
     running: Option<String>,
+}
+
+/// The tests that ran in none of several reports: a hole that no report shows by itself.
+#[must_use]
+pub fn ran_nowhere<'a>(reports: impl IntoIterator<Item = &'a Report>) -> BTreeSet<&'a str> {
+    let mut ran: BTreeMap<&str, bool> = BTreeMap::new();
+    for (name, outcome) in reports.into_iter().flat_map(|report| &report.tests) {
+        *ran.entry(name).or_default() |= !matches!(outcome, Outcome::Skipped(_));
+    }
+    ran.into_iter().filter_map(|(name, ran)| (!ran).then_some(name)).collect()
 }
 
 impl Report {

@@ -17,7 +17,13 @@ use crate::{
 pub fn cases(skip: Option<&String>) -> Vec<Case> {
     let skip: Skip = skip.cloned();
     let case = |name: &str, run: fn() -> Result<()>| Case::new(format!("input::{name}"), skip.clone(), run);
+    let locked_down = skip.clone().or_else(|| {
+        let is_locked = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+        (!is_locked.contains("[confidentiality]"))
+            .then(|| "the kernel is not locked down: a guest is for it".to_owned())
+    });
     vec![
+        Case::new("input::locked_down", locked_down, locked_down_kernel),
         case("no_root", no_root),
         case("no_btf", no_btf),
         case("no_cgroups", no_cgroups),
@@ -45,6 +51,11 @@ fn refused(output: &Output, code: i32, words: &[&str]) -> Result<()> {
         ensure!(message.contains(word), "no {word:?} in: {message}");
     }
     Ok(())
+}
+
+/// Lockdown in confidentiality mode.
+fn locked_down_kernel() -> Result<()> {
+    refused(&daemon().output()?, 1, &["lockdown", "confidentiality", "boot with lockdown=integrity or none"])
 }
 
 fn no_root() -> Result<()> {

@@ -106,10 +106,14 @@ fn main() -> ExitCode {
         cases.extend(turnover::cases(backend, skip.as_ref()));
         cases.extend(trace::cases(backend, skip.as_ref()));
     }
+    let is_asked = |name: &str| {
+        arguments.filter.as_ref().is_none_or(|filter| name.contains(filter))
+            && !arguments.skip.iter().any(|skip| name.contains(skip))
+    };
     let trials = cases
         .into_iter()
         .map(|Case { name, skip, run }| {
-            if let Some(reason) = &skip {
+            if let Some(reason) = skip.as_ref().filter(|_| is_asked(&name)) {
                 println!("skipped: {name}: {reason}");
             }
             let told = name.clone();

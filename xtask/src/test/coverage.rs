@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use anyhow::{Result, bail};
 
 use super::overview::Ended;
-use crate::libtest::{Counts, Outcome, Report};
+use crate::libtest::{Counts, Outcome, Report, ran_nowhere};
 
 /// The reports of all environments, in the order they came.
 #[derive(Debug, Default)]
@@ -32,11 +32,11 @@ impl Coverage {
         if tests.is_empty() {
             bail!("no kernel test ran in any environment");
         }
+        let nowhere = ran_nowhere(self.environments.iter().map(|(_, report)| report));
         let mut counts = Counts::default();
         for (name, outcomes) in tests {
             let failed = outcomes.contains(&&Outcome::Failed);
-            let ran = outcomes.iter().any(|outcome| !matches!(outcome, Outcome::Skipped(_)));
-            if failed || !ran {
+            if failed || nowhere.contains(name) {
                 println!("{name}: {}", if failed { "failed" } else { "ran in no environment" });
                 counts.failed += 1;
             } else {

@@ -1,6 +1,6 @@
 //! Packages of any suite of the distribution's archive.
 //!
-//! Owns: `target/vm/<kernel>/apt/`, a private state of apt with its own list of sources. Refuses: to touch the system's
+//! Owns: `target/vm/kernels/<suite>/apt/`, a private state of apt with its own list of sources. Refuses: to touch the system's
 //! sources, lists or packages.
 
 use std::{

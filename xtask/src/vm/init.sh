@@ -25,7 +25,7 @@ must mount -t devpts devpts /dev/pts
 must mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 must mount -t tmpfs -o mode=1777 tmpfs /tmp
 must mount -t tmpfs -o mode=755 tmpfs /run
-must mount -t cgroup2 cgroup2 /sys/fs/cgroup
+must mount -t securityfs securityfs /sys/kernel/security
 must mount -t bpf bpf /sys/fs/bpf
 must mount -t tracefs tracefs /sys/kernel/tracing
 must mount -t debugfs debugfs /sys/kernel/debug
@@ -39,6 +39,15 @@ must ip link set lo up
 hostname gt-vm
 
 . /etc/gt-vm
+if [ "${GT_CGROUPS:-}" = hybrid ]; then
+    must mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
+    mkdir -p /sys/fs/cgroup/unified /sys/fs/cgroup/memory /sys/fs/cgroup/cpu
+    must mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
+    must mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory
+    must mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu
+else
+    must mount -t cgroup2 cgroup2 /sys/fs/cgroup
+fi
 echo "gt-vm-tests: kernel $(uname -r), started after $(cut -d ' ' -f 1 /proc/uptime) s"
 cd /tmp || finish 'fail init could not enter /tmp'
 /bin/kernel-tests "$@" < /dev/null

@@ -115,12 +115,13 @@ pub(super) fn build(kernel: &Kernel, image: &Image, guest: &Guest<'_>) -> Result
 fn script(kernel: &Kernel, guest: &Guest<'_>) -> String {
     let mut text =
         format!("export GT_DAEMON=/bin/gt-daemon GT_ENVIRONMENT=vm-{} RUST_BACKTRACE=1\n", kernel.name);
+    text.push_str(kernel.boot.environment());
     text.push_str("set -- --test-threads=1");
     for skip in guest.skip {
         text.push_str(" --skip ");
         text.push_str(&quoted(skip));
     }
-    if let Some(filter) = guest.filter {
+    if let Some(filter) = guest.filter.or(kernel.boot.tests()) {
         text.push(' ');
         text.push_str(&quoted(filter));
     }
@@ -239,6 +240,7 @@ fn pack(tree: &Path, archive: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::kernels::Boot;
 
     /// Exercises ldd's three kinds of lines so that the loader is copied and the vdso is not.
     #[test]
@@ -251,7 +253,7 @@ mod tests {
     /// Exercises a filter with a quote so that it cannot become a command of the guest's shell.
     #[test]
     fn a_filter_stays_one_word() {
-        let kernel = Kernel { name: "6.1", suite: "bookworm", package: "linux-image-cloud-amd64" };
+        let kernel = Kernel { name: "6.1", suite: "bookworm", package: "linux-image", boot: Boot::Usual };
         let nothing = Path::new("/dev/null");
         let guest = Guest {
             daemon: nothing,

@@ -1,6 +1,6 @@
 //! Fetches a kernel's packages and unpacks them, once.
 //!
-//! Owns: `target/vm/<kernel>/`. Refuses: to install a kernel.
+//! Owns: `target/vm/`. Refuses: to install a kernel.
 
 use std::{
     fs,
@@ -22,15 +22,20 @@ pub(super) struct Image {
     pub release: String,
 }
 
-/// Where everything of one kernel lies.
+/// Where everything of one guest lies.
 #[must_use]
 pub(super) fn directory(kernel: &Kernel) -> PathBuf {
     cargo::target_dir().join("vm").join(kernel.name)
 }
 
+/// Where a kernel's packages are unpacked, for all guests that boot it.
+fn unpacked(kernel: &Kernel) -> PathBuf {
+    cargo::target_dir().join("vm/kernels").join(kernel.suite)
+}
+
 /// The kernel's files; the packages are downloaded when they are not there yet.
 pub(super) fn image(kernel: &Kernel) -> Result<Image> {
-    let dir = directory(kernel);
+    let dir = unpacked(kernel);
     let root = dir.join("root");
     if !root.exists() {
         fetch(kernel, &dir).with_context(|| {

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::package::Image;
+use super::{kernels::Boot, package::Image};
 use crate::{
     libtest::Report,
     stream::{End, stream},
@@ -35,6 +35,7 @@ pub(super) struct Ended {
 /// Boots the kernel; `serial` becomes the log of its console. The tests' lines are printed with `prefix`.
 pub(super) fn run(
     image: &Image,
+    boot: Boot,
     initramfs: &Path,
     serial: &Path,
     prefix: &str,
@@ -50,7 +51,8 @@ pub(super) fn run(
         .arg("-initrd")
         .arg(initramfs)
         // An oops is a failure: it panics, and a panic reboots, which -no-reboot turns into an end.
-        .args(["-append", "console=ttyS0 loglevel=3 oops=panic panic=-1 tsc=reliable"]);
+        .arg("-append")
+        .arg(format!("console=ttyS0 loglevel=3 oops=panic panic=-1 tsc=reliable{}", boot.append()));
 
     let mut log =
         BufWriter::new(File::create(serial).with_context(|| format!("cannot write {}", serial.display()))?);
