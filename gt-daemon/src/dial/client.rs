@@ -49,6 +49,14 @@ pub enum CallError {
     Call { pod: Arc<str>, port: u16, path: String, failure: Failure },
 }
 
+impl CallError {
+    /// Whether it was not made because nothing listens there.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Dial(error) if error.cause.is_refused())
+    }
+}
+
 /// What went wrong on a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

@@ -6,6 +6,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::dial::Address;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const LIMITS: Limits = Limits { time: Duration::from_millis(400), body: 1000 };
@@ -25,7 +26,7 @@ where
         }
     });
     let netns = Some(Arc::new(File::open("/proc/self/ns/net").unwrap()));
-    let target = Target { pod: "ns/pod".into(), netns, address: None };
+    let target = Target { pod: "ns/pod".into(), netns, address: Address::default() };
     Client::new(Dialler::new().unwrap(), target, port)
 }
 

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{
+    address::Address,
     error::{Cause, DialError},
     thread::{BySetns, Family, Job, Refusal, serve},
 };
@@ -29,8 +30,8 @@ pub struct Target {
     pub pod: Arc<str>,
     /// Its network namespace, held open (`pods::netns::Netns::file`); `None` while it is not found.
     pub netns: Option<Arc<File>>,
-    /// Its address, for when the namespace cannot be entered; `None` when not known.
-    pub address: Option<IpAddr>,
+    /// Its address, for when the namespace cannot be entered.
+    pub address: Address,
 }
 
 /// Makes connections; cloned freely, all clones share one thread.
@@ -64,7 +65,7 @@ impl Dialler {
 
     async fn reach(&self, target: &Target, port: u16) -> Result<TcpStream, Cause> {
         let Some(netns) = &target.netns else {
-            let address = target.address.ok_or(Cause::Nowhere)?;
+            let address = target.address.get().ok_or(Cause::Nowhere)?;
             return TcpStream::connect((address, port)).await.map_err(Cause::Io);
         };
         match self.inside(netns, Ipv4Addr::LOCALHOST.into(), port).await {
@@ -76,7 +77,7 @@ impl Dialler {
             Err(Inside::Failed(error)) => Err(Cause::Io(error)),
             Err(Inside::ThreadEnded) => Err(Cause::ThreadEnded),
             Err(Inside::Denied) => {
-                let address = target.address.ok_or(Cause::Denied)?;
+                let address = target.address.get().ok_or(Cause::Denied)?;
                 TcpStream::connect((address, port)).await.map_err(Cause::OutsideFailed)
             }
         }
@@ -151,7 +152,7 @@ mod tests {
 
     fn own_namespace(address: Option<IpAddr>) -> Target {
         let netns = Arc::new(File::open("/proc/self/ns/net").unwrap());
-        Target { pod: "ns/pod".into(), netns: Some(netns), address }
+        Target { pod: "ns/pod".into(), netns: Some(netns), address: address.into() }
     }
 
     /// Exercises IPv4 and IPv6 loopback, so that a pod of either kind is reached, and by IPv4 from gt's own address.
@@ -176,18 +177,21 @@ mod tests {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let refused = dialler.connect(&own_namespace(None), port).await.unwrap_err();
         assert!(matches!(refused.cause, Cause::Refused), "{refused}");
-        let nowhere = Target { pod: "ns/pod".into(), netns: None, address: None };
+        let nowhere = Target { pod: "ns/pod".into(), netns: None, address: Address::default() };
         let unknown = dialler.connect(&nowhere, port).await.unwrap_err();
         assert!(matches!(unknown.cause, Cause::Nowhere), "{unknown}");
     }
 
-    /// Exercises a pod whose namespace is not known, so that its address is the way in.
+    /// Exercises a pod whose namespace is not known, so that its address is the way in as soon as it is known.
     #[tokio::test]
     async fn by_address() {
         let dialler = Dialler::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let target = Target { pod: "ns/pod".into(), netns: None, address: Some(Ipv4Addr::LOCALHOST.into()) };
+        let target = Target { pod: "ns/pod".into(), netns: None, address: Address::default() };
+        let unknown = dialler.connect(&target, port).await.unwrap_err();
+        assert!(matches!(unknown.cause, Cause::Nowhere), "{unknown}");
+        target.address.set(Some(Ipv4Addr::LOCALHOST.into()));
         dialler.connect(&target, port).await.unwrap();
     }
 }

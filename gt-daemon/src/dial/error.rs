@@ -31,6 +31,16 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether nothing listens there, which is told at once and costs the pod nothing.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Refused => true,
+            Self::OutsideFailed(error) | Self::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
+            Self::Denied | Self::Nowhere | Self::ThreadEnded => false,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {

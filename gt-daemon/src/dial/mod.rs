@@ -6,11 +6,13 @@
 //!
 //! Owns: that thread. Refuses: to wait without a limit, and to take an answer without one.
 
+mod address;
 mod client;
 mod dialler;
 mod error;
 mod thread;
 
+pub use address::Address;
 pub use client::{Answer, CallError, Client, Failure, Limits};
 pub use dialler::{Dialler, Target};
 pub use error::{Cause, DialError};

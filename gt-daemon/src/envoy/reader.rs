@@ -45,7 +45,8 @@ pub struct Endpoint {
 /// How an Envoy is read.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Asked in this order; the next one when nothing listens on one, or it does not tell.
+    /// Asked in this order: at once the next one where nothing listens on one, and at the next look where one does not
+    /// tell.
     pub endpoints: Vec<Endpoint>,
     pub ignored: Ignored,
     pub intervals: Intervals,
@@ -166,6 +167,7 @@ impl Ask for Looker {
         let learns = self.session.must_learn(begun);
         let outcome = self.look(counters_every(ticks, begun), begun).await;
         let call = match &outcome {
+            Err(ReadError::Call(error)) if error.is_refused() => Call::Refused,
             Err(_) => Call::Failed,
             Ok(_) if learns => Call::Special,
             Ok(_) => Call::Usual,
@@ -210,12 +212,29 @@ impl Looker {
         }
         let full = self.session.must_learn(now);
         let counters_due = self.counters_at.is_none_or(|at| now.duration_since(at) >= counters_every);
-        let outcome = self.exchange_all(full, full || counters_due, now).await;
-        if outcome.as_ref().is_err_and(is_elsewhere) {
-            self.turn_to((self.index + 1) % self.settings.endpoints.len().max(1));
-            self.fallback_since = (self.index > 0).then_some(now);
+        let mut refusal = None;
+        for _ in 0..self.settings.endpoints.len().max(1) {
+            let is_proxied = self.settings.endpoints.get(self.index).is_some_and(|endpoint| endpoint.proxied);
+            let outcome = self.exchange_all(full, full || counters_due, now).await;
+            let Err(error) = outcome else { return outcome };
+            if is_elsewhere(&error) {
+                self.turn_to((self.index + 1) % self.settings.endpoints.len().max(1));
+                self.fallback_since = (self.index > 0).then_some(now);
+            }
+            let is_absent = match &error {
+                ReadError::Call(call) => call.is_refused(),
+                // Istio's agent listens before Envoy does.
+                ReadError::Nothing { .. } => is_proxied && refusal.is_some(),
+                ReadError::Status { .. } | ReadError::Malformed { .. } => false,
+            };
+            if !is_absent {
+                return Err(error);
+            }
+            refusal.get_or_insert(error);
         }
-        outcome
+        // Each was asked: the next look begins with the first, which tells most.
+        self.turn_to(0);
+        Err(refusal.unwrap_or_else(|| self.nowhere()))
     }
 
     fn turn_to(&mut self, index: usize) {
@@ -227,9 +246,7 @@ impl Looker {
 
     async fn exchange_all(&mut self, full: bool, counters: bool, now: Instant) -> Result<Sample, ReadError> {
         let Some(endpoint) = self.settings.endpoints.get(self.index).copied() else {
-            let cause = Cause::Nowhere;
-            let pod = Arc::clone(&self.target.pod);
-            return Err(CallError::Dial(DialError { pod, port: 0, cause }).into());
+            return Err(self.nowhere());
         };
         self.looks += 1;
         let mut sample: Option<Sample> = None;
@@ -288,6 +305,11 @@ impl Looker {
     fn connection(&self, endpoint: Endpoint, answer: &Answer) -> u64 {
         let number = if endpoint.proxied { self.looks } else { answer.connection };
         self.rotations << 32 | number & 0xffff_ffff
+    }
+
+    fn nowhere(&self) -> ReadError {
+        let pod = Arc::clone(&self.target.pod);
+        CallError::Dial(DialError { pod, port: 0, cause: Cause::Nowhere }).into()
     }
 
     fn malformed(&self, endpoint: Endpoint, cause: Malformed) -> ReadError {

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::poll::Pace;
+use crate::{dial::Address, poll::Pace};
 
 const GAUGES: &str = "http.in.downstream_rq_active: 1\ncluster.a.upstream_rq_active: 1\nserver.uptime: 100\n";
 const COUNTERS: &str =
@@ -57,13 +57,18 @@ fn ordinary(path: &str) -> Option<(u16, String)> {
     Some((200, if path.contains("type=Gauges") { GAUGES } else { COUNTERS }.to_owned()))
 }
 
+/// A reader of these ports; a third is another process than Envoy, as in Istio.
 fn start(ports: &[(u16, Form)], limit_ms: u64) -> (Reader, mpsc::Receiver<Report>) {
-    let endpoints =
-        ports.iter().map(|(port, form)| Endpoint { port: *port, form: *form, proxied: false }).collect();
+    let endpoint = |(index, (port, form)): (usize, &(u16, Form))| Endpoint {
+        port: *port,
+        form: *form,
+        proxied: index == 2,
+    };
+    let endpoints = ports.iter().enumerate().map(endpoint).collect();
     let limits = Limits { time: Duration::from_millis(limit_ms), body: 1 << 20 };
     let settings = Settings { endpoints, limits, ..Settings::default() };
     let netns = Some(Arc::new(File::open("/proc/self/ns/net").unwrap()));
-    let target = Target { pod: "ns/pod".into(), netns, address: None };
+    let target = Target { pod: "ns/pod".into(), netns, address: Address::default() };
     let (sender, reports) = mpsc::channel(16);
     (Reader::start("uid".into(), target, Dialler::new().unwrap(), settings, sender), reports)
 }
@@ -101,21 +106,57 @@ async fn learns_then_asks_for_little() {
     assert_eq!(reader.unreported(), 0);
 }
 
-/// Exercises the second port, so that it serves where the first is closed, and both kinds come at once there.
+/// A port where nobody listens.
+fn closed() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Exercises closed ports before one that tells, so that they cost no look, and both kinds come at once there.
 #[tokio::test]
 async fn another_port_is_tried() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (port, _) = envoy(|_| {
         Some((200, "envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix=\"in\"} 3\nenvoy_server_live{} 1\n".to_owned()))
     })
     .await;
-    let (_reader, mut reports) = start(&[(closed, Form::Text), (port, Form::Prometheus)], 2_000);
-    let refused = next(&mut reports).await.outcome.unwrap_err().to_string();
-    assert!(refused.contains(&format!("port {closed} of pod ns/pod")), "{refused}");
+    let (_reader, mut reports) =
+        start(&[(closed(), Form::Text), (closed(), Form::Text), (port, Form::Prometheus)], 2_000);
     let sample = next(&mut reports).await.outcome.unwrap();
     assert_eq!(sample.gauges.values.downstream_rq_active, Some(3));
     assert_eq!(sample.gauges.values.upstream_rq_active, None);
     assert_eq!(sample.counters.unwrap().values, Counters::default());
+}
+
+/// Exercises an Envoy that does not listen yet, so that all of its ports together are one failure, told by the first, and it is
+/// seen soon after it listens, though nobody is in a hurry. A port that Istio's agent answers meanwhile changes none of that.
+#[tokio::test]
+async fn one_that_is_late_is_seen_soon() {
+    for agent in [None, Some(envoy(|_| Some((200, "istio_agent_up 1\n".to_owned()))).await.0)] {
+        let late = closed();
+        let agent = (agent.unwrap_or_else(closed), Form::Prometheus);
+        let (reader, mut reports) = start(&[(late, Form::Text), (closed(), Form::Prometheus), agent], 2_000);
+        let begun = Instant::now();
+        for _ in 0..3 {
+            let refused = next(&mut reports).await.outcome.unwrap_err();
+            assert!(matches!(&refused, ReadError::Call(error) if error.is_refused()), "{refused}");
+            assert!(refused.to_string().contains(&format!("port {late} of pod ns/pod")), "{refused}");
+        }
+        // 400 and 800 ms.
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        let listener = TcpListener::bind(("127.0.0.1", late)).await.unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, ordinary, Asked::default()));
+            }
+        });
+        reader.remote().alarm();
+        let sample = next(&mut reports).await.outcome.unwrap();
+        assert_eq!(sample.gauges.values.active(), Some(2));
+        assert!(
+            begun.elapsed() < Duration::from_secs(4),
+            "an alarm waits for no pause: {:?}",
+            begun.elapsed()
+        );
+    }
 }
 
 /// Exercises answers that tell nothing, so that each is an error with its reason and none a zero.

@@ -98,7 +98,11 @@ impl Ask for Asker {
 
     async fn ask(&mut self, begun: Instant, _ticks: &Ticks) -> (HcObservation, Call) {
         let told = self.state(begun).await;
-        let call = if told.is_ok() { Call::Usual } else { Call::Failed };
+        let call = match &told {
+            Ok(_) => Call::Usual,
+            Err(Silence::Call(error)) if error.is_refused() => Call::Refused,
+            Err(_) => Call::Failed,
+        };
         let observation = told.unwrap_or_else(|silence| silent(&silence));
         (HcObservation { uid: Arc::clone(&self.uid), observation }, call)
     }

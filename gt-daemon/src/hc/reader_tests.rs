@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::poll::Pace;
+use crate::{dial::Address, poll::Pace};
 
 /// Status and body for a path; `None` to hang.
 type Script = fn(&str) -> Option<(u16, &'static str)>;
@@ -45,7 +45,7 @@ async fn hc(answer: Script) -> (u16, Arc<Mutex<Vec<String>>>) {
 
 fn start(port: u16) -> (Reader, mpsc::Receiver<HcObservation>) {
     let netns = Some(Arc::new(File::open("/proc/self/ns/net").unwrap()));
-    let target = Target { pod: "ns/pod".into(), netns, address: None };
+    let target = Target { pod: "ns/pod".into(), netns, address: Address::default() };
     let limits = Limits { time: Duration::from_millis(300), body: 1000 };
     let intervals = Intervals { slow: Duration::from_secs(5), fast: Duration::from_millis(20) };
     let settings = Settings { port, limits, intervals, ..Settings::default() };

@@ -1,12 +1,12 @@
 //! The task that asks one LB again and again, for as long as a pod here drains.
 
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use tokio::{sync::mpsc, time::Instant};
 
 pub use super::call::Limits;
 use super::{
-    call::{self, Answer},
+    call::{self, Answer, Failure},
     pattern::Patterns,
     predict::Prediction,
     row::Row,
@@ -85,7 +85,11 @@ impl Ask for Asker {
 
     async fn ask(&mut self, _begun: Instant, _ticks: &Ticks) -> (Heard, Call) {
         let outcome = call::ask(&self.source, self.limits).await;
-        let call = if outcome.is_ok() { Call::Usual } else { Call::Failed };
+        let call = match &outcome {
+            Ok(_) => Call::Usual,
+            Err(Failure::Connect(error)) if error.kind() == ErrorKind::ConnectionRefused => Call::Refused,
+            Err(_) => Call::Failed,
+        };
         let outcome = outcome
             .map(|Answer { rows, asked, answered }| Look { rows, asked, answered })
             .map_err(|failure| failure.to_string().into());

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::wanted::{Wanted, Way};
 use crate::{
-    dial::{Dialler, Target},
+    dial::{Address, Dialler, Target},
     envoy::reader::{self as envoy, Endpoint, Report},
     hc::{log::follower::Follower, observation::HcObservation, reader as hc},
     pods::owners::Followed,
@@ -28,6 +28,8 @@ pub(super) struct Makings {
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     way: Way,
+    /// For all of them, where the namespace may not be entered; it may become known later than that.
+    address: Address,
     hc: Option<(u16, hc::Reader)>,
     envoy: Option<(Vec<Endpoint>, envoy::Reader)>,
     log: Option<PathBuf>,
@@ -42,6 +44,7 @@ impl Readers {
             (self.hc, self.envoy) = (None, None);
             self.way = way;
         }
+        self.address.set(followed.pod.addresses.first().copied());
         self.follow_log(followed, wanted, &makings.follower);
         let port = wanted.hc.as_ref().map(|hc| hc.port);
         self.hc.take_if(|(known, _)| Some(*known) != port);
@@ -80,10 +83,10 @@ impl Readers {
     fn target(&self, followed: &Followed) -> Option<Target> {
         let pod: Arc<str> = format!("{}/{}", followed.pod.namespace, followed.pod.name).into();
         match &self.way {
-            Way::Inside { netns, address } => {
-                Some(Target { pod, netns: Some(Arc::clone(netns)), address: *address })
+            Way::Inside(netns) => {
+                Some(Target { pod, netns: Some(Arc::clone(netns)), address: self.address.clone() })
             }
-            Way::Outside(address) => Some(Target { pod, netns: None, address: Some(*address) }),
+            Way::Outside(address) => Some(Target { pod, netns: None, address: Some(*address).into() }),
             Way::Closed | Way::Nowhere(_) => None,
         }
     }
@@ -129,5 +132,57 @@ impl Readers {
 
     pub(super) fn asks_envoy(&self) -> bool {
         self.envoy.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, net::TcpListener, time::Duration};
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::{hc::names::Names, observe::wanted::Hc, pods::Pod, poll::Intervals};
+
+    /// Exercises a pod whose address becomes known after its namespace, so that its readers go on as they are, and one
+    /// that gets another namespace, so that they begin anew. Nobody listens, and once asked is asked no more here.
+    #[tokio::test]
+    async fn an_address_changes_nothing() {
+        let (hc_said, mut said) = mpsc::channel(8);
+        let seldom = Duration::from_secs(3600);
+        let makings = Makings {
+            dialler: Dialler::new().unwrap(),
+            follower: Follower::start(Names::default(), hc_said.clone()).unwrap(),
+            hc: hc::Settings {
+                intervals: Intervals { slow: seldom, fast: seldom },
+                ..hc::Settings::default()
+            },
+            envoy: envoy::Settings::default(),
+            hc_said,
+            envoy_said: mpsc::channel(1).0,
+        };
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let wanted = Wanted { hc: Some(Hc { port, log: None }), envoy: None };
+        let netns = || Some(Arc::new(File::open("/proc/self/ns/net").unwrap()));
+        let followed = |netns: &Option<Arc<File>>, addresses: &[&str]| {
+            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let pod = Arc::new(Pod { addresses, ..Pod::default() });
+            let netns = netns.clone();
+            Followed { uid: "u".into(), slot: 1, pod, netns, host_network: false, gone: false }
+        };
+        let mut readers = Readers::default();
+        let (first, second) = (netns(), netns());
+        readers.follow(&followed(&first, &[]), &wanted, &makings);
+        let address = readers.target(&followed(&first, &[])).unwrap().address;
+        timeout(Duration::from_secs(10), said.recv()).await.unwrap().unwrap();
+        readers.follow(&followed(&first, &["10.0.0.7"]), &wanted, &makings);
+        assert!(timeout(Duration::from_millis(300), said.recv()).await.is_err(), "they began anew");
+        assert_eq!(
+            address.get(),
+            Some("10.0.0.7".parse().unwrap()),
+            "for when the namespace may not be entered"
+        );
+        readers.follow(&followed(&second, &["10.0.0.7"]), &wanted, &makings);
+        timeout(Duration::from_secs(10), said.recv()).await.unwrap().unwrap();
     }
 }

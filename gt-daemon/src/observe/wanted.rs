@@ -42,8 +42,8 @@ pub(super) enum Way {
     /// Not yet, or no longer.
     #[default]
     Closed,
-    /// Inside its network namespace; at its address where that may not be entered.
-    Inside { netns: Arc<File>, address: Option<IpAddr> },
+    /// Inside its network namespace.
+    Inside(Arc<File>),
     /// From outside: it is in the host's network.
     Outside(IpAddr),
     /// Never.
@@ -55,9 +55,7 @@ impl PartialEq for Way {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Closed, Self::Closed) => true,
-            (Self::Inside { netns, address }, Self::Inside { netns: other, address: at }) => {
-                Arc::ptr_eq(netns, other) && address == at
-            }
+            (Self::Inside(netns), Self::Inside(other)) => Arc::ptr_eq(netns, other),
             (Self::Outside(address), Self::Outside(other)) => address == other,
             (Self::Nowhere(reason), Self::Nowhere(other)) => reason == other,
             _ => false,
@@ -97,7 +95,7 @@ impl Way {
     pub(super) fn to(followed: &Followed) -> Self {
         let address = followed.pod.addresses.first().copied();
         match (&followed.netns, followed.host_network) {
-            (Some(netns), _) => Self::Inside { netns: Arc::clone(netns), address },
+            (Some(netns), _) => Self::Inside(Arc::clone(netns)),
             // The address may be another pod's soon.
             (None, true) if followed.gone => Self::Closed,
             (None, true) => address.map_or(Self::Nowhere(NO_ADDRESS), Self::Outside),
@@ -172,7 +170,10 @@ mod tests {
             Way::to(&Followed { uid: "u".into(), slot: 1, pod, netns: netns.clone(), host_network, gone })
         };
         let inside = way(&netns, false, false, &[address]);
-        assert!(matches!(&inside, Way::Inside { address: Some(at), .. } if *at == address));
+        assert!(
+            matches!(&inside, Way::Inside(at) if netns.as_ref().is_some_and(|netns| Arc::ptr_eq(at, netns)))
+        );
+        assert!(inside == way(&netns, false, false, &[]), "its address becomes known, and is not used");
         assert!(inside == way(&netns, false, true, &[address]), "gone, and its namespace still open");
         let other = Some(Arc::new(File::open("/proc/self/ns/net").unwrap()));
         assert!(inside != way(&other, false, false, &[address]));

@@ -1,5 +1,5 @@
 //! Asking a source again and again: slow while nothing happens, fast while a pod drains, at once when told, and never
-//! so often that its answers cost it much: a twentieth of its time for alarms, an eightieth at the fast pace.
+//! so often that its answers cost it much: a twentieth of its time for alarms, a hundredth at the fast pace.
 //!
 //! [`schedule`] decides, [`remote`] is how one task tells another to hurry, [`poller`] is that other task, and [`meter`]
 //! counts what it does.

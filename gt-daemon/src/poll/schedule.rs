@@ -35,6 +35,8 @@ pub enum Call {
     Usual,
     /// With an answer to a question that is asked seldom: what it cost says nothing about the next.
     Special,
+    /// Nobody listens: the source was not there, and its not being there cost nobody anything.
+    Refused,
     Failed,
 }
 
@@ -62,6 +64,8 @@ pub struct Schedule {
     durations: VecDeque<Duration>,
     /// Calls that failed since one succeeded.
     failures: u32,
+    /// Whether the last of them was refused.
+    refused: bool,
     /// An alarm that no call begun later has answered yet.
     alarm: Option<Instant>,
     /// Until when an alarm makes the pace fast.
@@ -78,6 +82,7 @@ impl Schedule {
             last: None,
             durations: VecDeque::with_capacity(CALLS),
             failures: 0,
+            refused: false,
             alarm: None,
             aftermath: None,
         }
@@ -104,7 +109,9 @@ impl Schedule {
             }
             self.durations.push_back(took);
         }
-        self.failures = if call == Call::Failed { self.failures.saturating_add(1) } else { 0 };
+        let is_failed = matches!(call, Call::Refused | Call::Failed);
+        self.failures = if is_failed { self.failures.saturating_add(1) } else { 0 };
+        self.refused = call == Call::Refused;
         if self.alarm.is_some_and(|alarm| alarm <= begun) {
             self.alarm = None;
         }
@@ -135,7 +142,14 @@ impl Schedule {
         if self.failures > 0 {
             // A call that ran into its limit says little about the source's work, and must not blind us for
             // twenty times that limit; one that does so again and again is left alone for longer and longer.
-            let doubled = interval.saturating_mul(1 << self.failures.min(8));
+            let doubled = |interval: Duration| interval.saturating_mul(1 << self.failures.min(8));
+            if self.refused {
+                // It may be about to start: it is found within as long again as it was missed, whatever the pace.
+                let wait = doubled(self.intervals.fast).min(self.intervals.slow);
+                let alarmed = self.alarm.map(|alarm| alarm.max(begun + self.intervals.fast));
+                return alarmed.unwrap_or(begun + wait).min(begun + wait);
+            }
+            let doubled = doubled(interval);
             return begun + doubled.min(rest.max(self.intervals.slow));
         }
         let soonest = begun + rest;

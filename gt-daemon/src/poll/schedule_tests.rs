@@ -83,6 +83,27 @@ fn failures() {
     assert_eq!(schedule.due(start) - start, 200 * MS);
 }
 
+/// Exercises a source that is not there yet, so that it is found soon at either pace, at an alarm sooner, and one that
+/// never comes is asked no more often than one that is there.
+#[test]
+fn refusals() {
+    for pace in [Pace::Slow, Pace::Fast] {
+        let (mut schedule, start) = schedule();
+        schedule.pace(pace);
+        let waits = std::array::from_fn(|_| {
+            schedule.done(start, start + MS, Call::Refused);
+            (schedule.due(start + MS) - start).as_millis()
+        });
+        assert_eq!(waits, [400, 800, 1_600, 3_200, 5_000, 5_000], "{pace:?}");
+        for (alarm, due) in [(50, 200), (900, 900), (9_000, 5_000)] {
+            schedule.alarm(start + alarm * MS);
+            assert_eq!(schedule.due(start + alarm * MS), start + due * MS, "{pace:?}, alarm at {alarm} ms");
+        }
+        schedule.done(start, start + MS, Call::Failed);
+        assert_eq!(schedule.due(start + MS) - start, Duration::from_secs(5), "a failure is none of these");
+    }
+}
+
 proptest! {
     /// Exercises any course of calls and alarms, so that a source that answers is never busy for more than a
     /// twentieth of the time, and no pace is exceeded without an alarm.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use gt_daemon::dial::{Dialler, Target};
+use gt_daemon::dial::{Address, Dialler, Target};
 
 use crate::{
     Case, Skip,
@@ -39,7 +39,7 @@ const COUNTS: [&str; 5] = [
 /// Dials as the daemon does, from outside.
 async fn dial(scene: &Scene, port: u16) -> Result<TcpStream> {
     let netns = Some(Arc::new(File::open(scene.pod.path())?));
-    let target = Target { pod: "test/pod".into(), netns, address: None };
+    let target = Target { pod: "test/pod".into(), netns, address: Address::default() };
     let stream = Dialler::new()?.connect(&target, port).await?.into_std()?;
     stream.set_nonblocking(false)?;
     Ok(stream)

@@ -4,7 +4,7 @@ use std::{fs::File, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use gt_daemon::{
-    dial::{Dialler, Limits, Target},
+    dial::{Address, Dialler, Limits, Target},
     envoy::{
         form::Form,
         reader::{Endpoint, Reader, Report, Settings},
@@ -49,7 +49,7 @@ impl Reading {
         let limits = Limits { time: Duration::from_secs(1), body: 8 << 20 };
         let settings = Settings { endpoints, limits, ..Settings::default() };
         let netns = Some(Arc::new(File::open("/proc/self/ns/net")?));
-        let target = Target { pod: "test/envoy".into(), netns, address: None };
+        let target = Target { pod: "test/envoy".into(), netns, address: Address::default() };
         let (sender, reports) = mpsc::channel(64);
         Ok(Self { reader: Reader::start("uid".into(), target, Dialler::new()?, settings, sender), reports })
     }

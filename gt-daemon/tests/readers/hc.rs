@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use gt_common::connection::HcState;
 use gt_daemon::{
     clock::Moment,
-    dial::{Dialler, Target},
+    dial::{Address, Dialler, Target},
     hc::{
         log::follower::Follower,
         names::Names,
@@ -78,8 +78,11 @@ fn log_and_state_are_one_story() -> Result<()> {
         let (sender, mut observations) = mpsc::channel(256);
         let follower = Follower::start(Names::default(), sender.clone())?;
         follower.follow("uid".into(), dir.path().to_owned());
-        let target =
-            Target { pod: "test/hc".into(), netns: Some(Arc::new(File::open(netns.path())?)), address: None };
+        let target = Target {
+            pod: "test/hc".into(),
+            netns: Some(Arc::new(File::open(netns.path())?)),
+            address: Address::default(),
+        };
         let settings = Settings { port: PORT, ..Settings::default() };
         let reader = Reader::start("uid".into(), target, Dialler::new()?, settings, sender);
         reader.remote().pace(Pace::Fast);
