@@ -25,6 +25,7 @@ pub mod listing;
 pub mod logging;
 pub mod metrics;
 pub mod observe;
+pub mod open_files;
 pub mod pods;
 pub mod poll;
 pub mod probes;

@@ -37,6 +37,7 @@ use crate::{
     lb::webhook,
     metrics::{Health, Traffic, registry},
     observe::{self, Board, Feed, Kernel, Observer, Parts},
+    open_files,
     pods::{
         Class,
         netns::Netns,
@@ -168,6 +169,7 @@ struct Started {
 
 fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     // Whatever the environment gets wrong is told before anything is in the kernel.
+    open_files::raise()?;
     let support = KernelSupport::probe();
     refuse_obstacles(&support, options.kernel.attach)?;
     let cgroups = Cgroups::probe(&options.kernel.cgroup_root)?;

@@ -289,7 +289,7 @@ impl Shared {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("pods.toml");
         fs::write(&file, "")?;
-        let pods = format!("static:{}", file.display());
+        let pods = static_pods(&file);
         let mut all = vec!["--pods", &pods, "--attach", backend.name()];
         if !arguments.contains(&"--retain") {
             all.extend_from_slice(&["--retain", "0"]);
@@ -297,6 +297,11 @@ impl Shared {
         all.extend_from_slice(arguments);
         let daemon = Daemon::start(&all)?;
         Ok(Self { daemon, file, entries: Mutex::default(), _directory: directory })
+    }
+
+    /// The source of pods, for another daemon beside or after this one.
+    pub fn pods(&self) -> String {
+        static_pods(&self.file)
     }
 
     /// Adds a pod (the lines below `[[pod]]`, without its name) and waits until it is accounted for.
@@ -328,6 +333,10 @@ impl Shared {
         let text: String = entries.values().map(String::as_str).collect();
         write_atomically(&self.file, &text)
     }
+}
+
+fn static_pods(file: &Path) -> String {
+    format!("static:{}", file.display())
 }
 
 fn write_atomically(path: &Path, text: &str) -> Result<()> {

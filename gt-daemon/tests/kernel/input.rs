@@ -27,6 +27,7 @@ pub fn cases(skip: Option<&String>) -> Vec<Case> {
         case("no_root", no_root),
         case("no_btf", no_btf),
         case("no_cgroups", no_cgroups),
+        case("few_open_files", few_open_files),
         case("port_in_use", port_in_use),
         case("unreadable_pods_file", unreadable_pods_file),
         case("malformed_pods_file", malformed_pods_file),
@@ -94,6 +95,16 @@ fn no_cgroups() -> Result<()> {
         1,
         &["/nonexistent", "--cgroup-root"],
     )
+}
+
+/// A limit that would make anything fail, and nothing would say why.
+fn few_open_files() -> Result<()> {
+    let output = Command::new("/bin/sh")
+        .args(["-c", "ulimit -n 40 && exec \"$0\" \"$@\""])
+        .arg(binary())
+        .args(run("static:/dev/null"))
+        .output()?;
+    refused(&output, 1, &["may open 40 files", "RLIMIT_NOFILE", "LimitNOFILE="])
 }
 
 fn port_in_use() -> Result<()> {

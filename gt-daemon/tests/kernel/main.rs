@@ -12,6 +12,7 @@ mod conversation;
 mod conversations;
 mod daemon;
 mod drains;
+mod faults;
 mod input;
 mod inside;
 mod life;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         cases.extend(life::cases(backend, skip.as_ref()));
         cases.extend(inside::cases(backend, skip.as_ref()));
         cases.extend(drains::cases(backend, skip.as_ref()));
+        cases.extend(faults::cases(backend, skip.as_ref()));
         cases.extend(mixups::cases(backend, skip.as_ref()));
         cases.extend(conversations::cases(backend, skip.as_ref()));
         cases.extend(churn::cases(backend, skip.as_ref()));

@@ -59,7 +59,7 @@ fn pod(name: &str, address: &str, word: &'static str) -> Result<Netns> {
 }
 
 fn target(netns: &Path, address: Option<IpAddr>) -> Result<Target> {
-    Ok(Target { pod: "test/pod".into(), netns: Some(Arc::new(File::open(netns)?)), address })
+    Ok(Target { pod: "test/pod".into(), netns: Some(Arc::new(File::open(netns)?)), address: address.into() })
 }
 
 async fn word(dialler: &Dialler, target: &Target) -> Result<String> {
