@@ -5,7 +5,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::timeout,
 };
 
@@ -106,9 +106,11 @@ async fn learns_then_asks_for_little() {
     assert_eq!(reader.unreported(), 0);
 }
 
-/// A port where nobody listens.
-fn closed() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port where nobody listens until the socket does, and that is nobody else's as long as the socket is there.
+fn closed() -> (u16, TcpSocket) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (socket.local_addr().unwrap().port(), socket)
 }
 
 /// Exercises closed ports before one that tells, so that they cost no look, and both kinds come at once there.
@@ -118,8 +120,9 @@ async fn another_port_is_tried() {
         Some((200, "envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix=\"in\"} 3\nenvoy_server_live{} 1\n".to_owned()))
     })
     .await;
-    let (_reader, mut reports) =
-        start(&[(closed(), Form::Text), (closed(), Form::Text), (port, Form::Prometheus)], 2_000);
+    let ((first, _one), (second, _other)) = (closed(), closed());
+    let ports = [(first, Form::Text), (second, Form::Text), (port, Form::Prometheus)];
+    let (_reader, mut reports) = start(&ports, 2_000);
     let sample = next(&mut reports).await.outcome.unwrap();
     assert_eq!(sample.gauges.values.downstream_rq_active, Some(3));
     assert_eq!(sample.gauges.values.upstream_rq_active, None);
@@ -131,9 +134,10 @@ async fn another_port_is_tried() {
 #[tokio::test]
 async fn one_that_is_late_is_seen_soon() {
     for agent in [None, Some(envoy(|_| Some((200, "istio_agent_up 1\n".to_owned()))).await.0)] {
-        let late = closed();
-        let agent = (agent.unwrap_or_else(closed), Form::Prometheus);
-        let (reader, mut reports) = start(&[(late, Form::Text), (closed(), Form::Prometheus), agent], 2_000);
+        let ((late, socket), (second, _other), (third, _another)) = (closed(), closed(), closed());
+        let prometheus = |port| (port, Form::Prometheus);
+        let ports = [(late, Form::Text), prometheus(second), prometheus(agent.unwrap_or(third))];
+        let (reader, mut reports) = start(&ports, 2_000);
         let begun = Instant::now();
         for _ in 0..3 {
             let refused = next(&mut reports).await.outcome.unwrap_err();
@@ -142,7 +146,7 @@ async fn one_that_is_late_is_seen_soon() {
         }
         // 400 and 800 ms.
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-        let listener = TcpListener::bind(("127.0.0.1", late)).await.unwrap();
+        let listener = socket.listen(8).unwrap();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, ordinary, Asked::default()));
