@@ -4,6 +4,7 @@
 //! otherwise than a node does it.
 
 mod container;
+mod envoy_clock;
 mod figures;
 mod gateway;
 mod reader;
@@ -61,9 +62,9 @@ const STARTS: u32 = 4;
 /// Between two processes: caches are as cold as they are for a look.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long each pace is kept; at the slow one it is a look in five seconds.
+/// How long each pace is kept; at the slow one it is a look in five seconds or more.
 const DRAINING: Duration = Duration::from_secs(20);
-const OPEN: Duration = Duration::from_secs(40);
+const OPEN: Duration = Duration::from_secs(75);
 
 /// Two of the flushes of stats that Envoy makes of its own.
 const UNASKED: Duration = Duration::from_secs(10);
@@ -117,7 +118,7 @@ fn measure(program: &Path, rounds: u32, used: bool) -> Result<Results> {
         let looks = reader.look(Pace::Draining, LOOKS)?;
         for (question, counters) in [(Question::Gauges, false), (Question::Both, true)] {
             // Where answers take so long that looks are a second apart, all are at counters too.
-            let cost = of_looks(&looks, counters, unasked);
+            let cost = of_looks(&looks, counters);
             round.0.extend(cost.map(|cost| (Asker::Reader, question, cost)));
         }
         let mut processes = vec![Vec::new(); ASKED.len()];
@@ -143,16 +144,16 @@ fn measure(program: &Path, rounds: u32, used: bool) -> Result<Results> {
     }
     for (pace, length) in [(Pace::Draining, DRAINING), (Pace::Open, OPEN)] {
         interrupt::check()?;
-        results.shares.push(Share::of(pace, &reader.look(pace, length)?, unasked));
+        results.shares.push(Share::of(pace, &reader.look(pace, length)?));
     }
     Ok(results)
 }
 
 /// The share of a core that Envoy's main thread uses when nobody asks.
 fn unasked(gateway: &Gateway) -> Result<f64> {
-    let (began, before) = (Instant::now(), gateway.main_thread_us()?);
+    let (began, before) = (Instant::now(), gateway.main_thread().used_us()?);
     interrupt::pause(UNASKED)?;
-    Ok((gateway.main_thread_us()? - before) / (began.elapsed().as_secs_f64() * 1e6))
+    Ok((gateway.main_thread().used_us()? - before) / (began.elapsed().as_secs_f64() * 1e6))
 }
 
 fn urls(question: Question, paths: &[String]) -> Vec<String> {
@@ -173,7 +174,7 @@ fn process(
     unasked: f64,
 ) -> Result<Cost> {
     command.arg("-sf").args(urls).stdin(Stdio::null());
-    let (began, envoy, own) = (Instant::now(), gateway.main_thread_us()?, children_us()?);
+    let (began, envoy, own) = (Instant::now(), gateway.main_thread().used_us()?, children_us()?);
     let output = netns.enter(|| command.output())?.with_context(|| format!("cannot start {command:?}"))?;
     let own = children_us()? - own;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -181,7 +182,7 @@ fn process(
     ensure!(!output.stdout.is_empty(), "{command:?} was told nothing");
     interrupt::pause(PAUSE)?;
     let wall_us = began.elapsed().as_secs_f64() * 1e6;
-    Ok(Cost { own, envoy: gateway.main_thread_us()? - envoy - unasked * wall_us })
+    Ok(Cost { own, envoy: gateway.main_thread().used_us()? - envoy - unasked * wall_us })
 }
 
 /// Microseconds of CPU time of all processes that were waited for (getrusage(2)).

@@ -61,14 +61,16 @@ impl Cost {
     }
 }
 
-/// The costs of looks, of those with or without counters; `unasked` is Envoy's own use, as a share of a core.
-pub(super) fn of_looks(looks: &[Look], counters: bool, unasked: f64) -> Option<Cost> {
+/// The mean cost of looks to who asks, and the median to Envoy, of those with or without counters: what Envoy does of
+/// its own falls into few looks, and is no part of what asking costs.
+pub(super) fn of_looks(looks: &[Look], counters: bool) -> Option<Cost> {
     let costs: Vec<_> = looks
         .iter()
         .filter(|look| look.counters == counters)
-        .map(|look| Cost { own: look.reader_us, envoy: look.envoy_us - unasked * look.wall_us })
+        .map(|look| Cost { own: look.reader_us, envoy: look.envoy_us })
         .collect();
-    Cost::mean(&costs)
+    let (envoy, ..) = spread(costs.iter().map(|cost| cost.envoy).collect())?;
+    Cost::mean(&costs).map(|mean| Cost { envoy, ..mean })
 }
 
 /// What one round measured.
@@ -119,11 +121,16 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// From the looks of some time; `unasked` as for [`of_looks`].
-    pub(super) fn of(pace: Pace, looks: &[Look], unasked: f64) -> Self {
+    /// From the looks of some time: what one of each kind costs Envoy, times how many there were.
+    pub(super) fn of(pace: Pace, looks: &[Look]) -> Self {
         let sum = |part: fn(&Look) -> f64| looks.iter().map(part).sum::<f64>();
         let wall = sum(|look| look.wall_us).max(1.0);
-        let (reader, envoy) = (sum(|look| look.reader_us) / wall, sum(|look| look.envoy_us) / wall - unasked);
+        let envoy = |counters: bool| {
+            #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+            let count = looks.iter().filter(|look| look.counters == counters).count() as f64;
+            of_looks(looks, counters).map_or(0.0, |cost| cost.envoy * count)
+        };
+        let (reader, envoy) = (sum(|look| look.reader_us) / wall, (envoy(false) + envoy(true)) / wall);
         Self { pace, looks: looks.len(), reader, envoy }
     }
 
@@ -209,16 +216,23 @@ mod tests {
         Look { counters, reader_us, envoy_us, wall_us: 100_000.0 }
     }
 
-    /// Exercises looks of both kinds, so that each has its own cost and Envoy's own work is in none.
+    /// Exercises looks of both kinds, one of them at a time when Envoy did work of its own, so that each kind has its own
+    /// cost and that work is in none.
     #[test]
     fn looks() {
-        let looks = [look(false, 90.0, 1_100.0), look(true, 200.0, 3_100.0), look(false, 110.0, 1_300.0)];
-        assert_eq!(of_looks(&looks, false, 0.001), Some(Cost { own: 100.0, envoy: 1_100.0 }));
-        assert_eq!(of_looks(&looks, true, 0.001), Some(Cost { own: 200.0, envoy: 3_000.0 }));
-        assert_eq!(of_looks(&looks[..1], true, 0.001), None);
-        let share = Share::of(Pace::Draining, &looks, 0.001);
-        assert!((share.reader - 400.0 / 300_000.0).abs() < 1e-9, "{share:?}");
-        assert!((share.envoy - (5_500.0 / 300_000.0 - 0.001)).abs() < 1e-9, "{share:?}");
+        let gauges = [(80.0, 1_000.0), (120.0, 41_000.0), (100.0, 1_200.0)];
+        let mut looks: Vec<_> =
+            gauges.into_iter().map(|(reader, envoy)| look(false, reader, envoy)).collect();
+        looks.insert(1, look(true, 200.0, 3_000.0));
+        assert_eq!(of_looks(&looks, false), Some(Cost { own: 100.0, envoy: 1_200.0 }));
+        assert_eq!(of_looks(&looks, true), Some(Cost { own: 200.0, envoy: 3_000.0 }));
+        assert_eq!(of_looks(&looks[..1], true), None);
+        let share = Share::of(Pace::Draining, &looks);
+        assert_eq!(share.looks, 4);
+        assert!((share.reader - 500.0 / 400_000.0).abs() < 1e-9, "{share:?}");
+        assert!((share.envoy - (3.0 * 1_200.0 + 3_000.0) / 400_000.0).abs() < 1e-9, "{share:?}");
+        let none = Share::of(Pace::Open, &[]);
+        assert!((none.looks, none.reader, none.envoy) == (0, 0.0, 0.0), "{none:?}");
     }
 
     /// Exercises goals reached and missed, so that each that is missed is named and what is not judged is not.

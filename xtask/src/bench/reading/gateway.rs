@@ -65,14 +65,20 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Its process, and the number of its main thread, which answers for stats.
-    pub(super) fn id(&self) -> u32 {
-        self.process.id()
+    /// Its main thread, which answers for stats.
+    pub(super) fn main_thread(&self) -> MainThread {
+        MainThread(self.process.id())
     }
+}
 
-    /// Microseconds of CPU time of its main thread.
-    pub(super) fn main_thread_us(&self) -> Result<f64> {
-        let file = format!("/proc/{0}/task/{0}/schedstat", self.id());
+/// The main thread of an Envoy, by its number, which is the process's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MainThread(u32);
+
+impl MainThread {
+    /// Microseconds of CPU time until now.
+    pub(super) fn used_us(self) -> Result<f64> {
+        let file = format!("/proc/{0}/task/{0}/schedstat", self.0);
         let text =
             fs::read_to_string(&file).with_context(|| format!("cannot read {file}: has Envoy ended?"))?;
         let ns: f64 = text.split_whitespace().next().context("schedstat is empty")?.parse()?;

@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::gateway::{ADMIN, Gateway};
+use super::{
+    envoy_clock::{EnvoyClock, Reading, used_between},
+    gateway::{ADMIN, Gateway, MainThread},
+};
 use crate::sandbox::{Netns, Process};
 
 /// How often a pod is asked.
@@ -30,7 +33,8 @@ impl Pace {
     }
 }
 
-/// What a look took, in microseconds of CPU time, and how long it was from the end of the look before.
+/// What a look took, in microseconds of CPU time, and how long it was from the end of the look before. Envoy's part
+/// is of its main thread, from just before the question to just after the answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     pub(super) counters: bool,
@@ -40,12 +44,16 @@ pub(super) struct Look {
 }
 
 impl Look {
-    fn parse(value: &Value) -> Option<Self> {
-        Some(Self {
-            counters: value["counters"].as_bool()?,
-            reader_us: value["reader_us"].as_f64()?,
-            envoy_us: value["envoy_us"].as_f64()?,
-            wall_us: value["wall_us"].as_f64()?,
+    fn parse(value: &Value, readings: &[Reading]) -> Result<Self> {
+        let number =
+            |name: &str| value[name].as_f64().with_context(|| format!("no {name} in a look: {value}"));
+        let instant =
+            |name: &str| value[name].as_u64().with_context(|| format!("no {name} in a look: {value}"));
+        Ok(Self {
+            counters: value["counters"].as_bool().context("a look tells not what it was at")?,
+            reader_us: number("reader_us")?,
+            envoy_us: used_between(readings, instant("begun_ns")?, instant("ended_ns")?)?,
+            wall_us: number("wall_us")?,
         })
     }
 }
@@ -56,6 +64,7 @@ pub(super) struct Reader {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     process: Process,
+    envoy: MainThread,
     paths: Vec<String>,
 }
 
@@ -65,7 +74,7 @@ impl Reader {
         let mut command = Command::new(program);
         command
             .arg(netns.path())
-            .args([ADMIN.to_string(), gateway.id().to_string()])
+            .arg(ADMIN.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0);
@@ -74,8 +83,8 @@ impl Reader {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("read_envoy has no pipes");
         };
-        let mut reader =
-            Self { stdin: Some(stdin), stdout: BufReader::new(stdout), process, paths: Vec::new() };
+        let (stdin, stdout) = (Some(stdin), BufReader::new(stdout));
+        let mut reader = Self { stdin, stdout, process, envoy: gateway.main_thread(), paths: Vec::new() };
         let told = reader.line()?;
         reader.paths = told
             .as_array()
@@ -94,11 +103,14 @@ impl Reader {
     pub(super) fn look(&mut self, pace: Pace, length: Duration) -> Result<Vec<Look>> {
         let stdin = self.stdin.as_mut().context("read_envoy has ended")?;
         writeln!(stdin, "{} {}", pace.name(), length.as_secs()).context("cannot ask read_envoy")?;
+        let clock = EnvoyClock::start(self.envoy);
         let told = self.line()?;
-        told.as_array()
-            .and_then(|looks| looks.iter().map(Look::parse).collect())
-            .filter(|looks: &Vec<_>| !looks.is_empty())
-            .with_context(|| format!("read_envoy told of no looks: {told}"))
+        let readings = clock.stop()?;
+        let looks = told
+            .as_array()
+            .filter(|looks| !looks.is_empty())
+            .with_context(|| format!("read_envoy told of no looks: {told}"))?;
+        looks.iter().map(|look| Look::parse(look, &readings)).collect()
     }
 
     fn line(&mut self) -> Result<Value> {

@@ -183,7 +183,9 @@ the node's whole cost: where Envoy's part is most of it, a read is fewer times c
 
 ### Shares of one core
 
-What reading one pod takes over time, at the daemon's own paces. Envoy's part is less what it uses when nobody asks.
+What reading one pod takes over time, at the daemon's own paces. Envoy's part of a look is what its main thread used
+from just before the question to just after the answer; the share is the median of it, for looks at gauges and for
+looks at counters too, times how many of each there were.
 
 | Clusters | While | Looks | Reader | Envoy | Together | Goal: less than |
 |---|---|---|---|---|---|---|
