@@ -18,6 +18,7 @@ pub mod drain;
 pub mod envoy;
 pub mod exposition;
 pub mod hc;
+pub mod heap;
 pub mod http;
 pub mod kernel;
 pub mod lb;

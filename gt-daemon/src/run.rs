@@ -28,6 +28,7 @@ use crate::{
     cli::RunOptions,
     correlate::Joins,
     drain::{ledger::Ledger, store::Store, writer::Writer},
+    heap,
     http::{self, Views},
     kernel::{
         cgroup::{Cgroups, Mode},
@@ -170,7 +171,7 @@ struct Started {
 fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     // Whatever the environment gets wrong is told before anything is in the kernel.
     open_files::raise()?;
-    let support = KernelSupport::probe();
+    let support = heap::apart(KernelSupport::probe);
     refuse_obstacles(&support, options.kernel.attach)?;
     let cgroups = Cgroups::probe(&options.kernel.cgroup_root)?;
     let sleeper = Sleeper::new().context("cannot open the file that wakes the thread of pods")?;
@@ -180,13 +181,14 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let host_netns = Netns::host(Path::new("/proc")).context(HOST_NETNS)?;
 
     let debug = tracing::enabled!(target: "gt", tracing::Level::DEBUG);
-    let (mut probes, events) = Probes::load(&LoadOptions {
+    let load = LoadOptions {
         layout: support.layout.clone().map_err(anyhow::Error::msg)?,
         config: config(&support, &cgroups, host_netns.inode(), options.stream_window),
         slots: options.slots,
         connections: options.connections,
         debug,
-    })?;
+    };
+    let (mut probes, events) = heap::apart(|| Probes::load(&load))?;
     let maps = probes.maps();
     let health = Arc::new(Health::new(Arc::clone(&maps), object_digest()));
     let sees_no_socket = attach::attach(&mut probes, &support, options.kernel.attach, &health)?;
@@ -194,6 +196,8 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     if counts_skipped_runs(&support, &probes) {
         health.watch_programs(probes.attached_programs()?);
     }
+    probes.forget_types();
+    heap::release();
     let messages = if debug { probes.messages().ok() } else { None };
 
     let owners = Arc::new(Owners::default());

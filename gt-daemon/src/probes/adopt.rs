@@ -5,7 +5,7 @@ use std::{fs::File, io::Read as _, os::fd::AsFd as _, thread};
 use aya::programs::{Iter, ProgramError, iter::IterLink};
 use nix::sched::{CloneFlags, setns};
 
-use super::{ProbeError, Probes, chain, refused};
+use super::{ProbeError, Probes, chain, kept, refused};
 use crate::kernel::plan::Hook;
 
 /// Why a pass could not be made.
@@ -28,7 +28,7 @@ impl Probes {
     pub fn load_iterator(&mut self) -> Result<(), ProbeError> {
         let Self { ebpf, types, .. } = self;
         let hook = Hook { program: PROGRAM, target: "iter/tcp", ipv6: false };
-        iterator(ebpf)?.load("tcp", types).map_err(|error| refused(hook, &error))
+        iterator(ebpf)?.load("tcp", kept(types)?).map_err(|error| refused(hook, &error))
     }
 
     /// Walks the sockets of a namespace: those of watched pods that are not in the table come in, the others

@@ -99,7 +99,8 @@ pub struct LoadOptions {
 /// The loaded programs.
 pub struct Probes {
     ebpf: Ebpf,
-    types: Btf,
+    /// Of the kernel, tens of megabytes, until all that is wanted is attached.
+    types: Option<Btf>,
     maps: Arc<Maps>,
     attached: BTreeMap<Question, Backend>,
     pass: u32,
@@ -110,7 +111,7 @@ impl Probes {
     pub fn load(options: &LoadOptions) -> Result<(Self, Events), ProbeError> {
         // Before 5.11 maps count against this limit; where it cannot be raised, loading tells.
         let _told_by_the_load = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
-        let types = Btf::from_sys_fs().map_err(|error| ProbeError::Types { cause: chain(&error) })?;
+        let types = types()?;
         let places = places_for(options.connections);
         let place_mask = places - 1;
         let log_level = if options.debug { u8::MAX } else { 0 };
@@ -132,7 +133,7 @@ impl Probes {
             .map_err(|error| ProbeError::Object { cause: chain(&error) })?;
         let maps = Arc::new(Maps::take(&mut ebpf, options.slots)?);
         let events = Events::take(&mut ebpf)?;
-        Ok((Self { ebpf, types, maps, attached: BTreeMap::new(), pass: 0 }, events))
+        Ok((Self { ebpf, types: Some(types), maps, attached: BTreeMap::new(), pass: 0 }, events))
     }
 
     /// The programs' maps.
@@ -226,19 +227,36 @@ impl Probes {
         })
     }
 
+    /// Whatever is wanted is attached: lets go of the kernel's types. They are read again should a program follow.
+    pub fn forget_types(&mut self) {
+        self.types = None;
+    }
+
     fn attach_tracepoint(&mut self, hook: Hook) -> Result<(), ProbeError> {
         let program: &mut BtfTracePoint = self
             .ebpf
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Missing { what: "program", name: hook.program })?;
-        program.load(hook.target, &self.types).map_err(|error| refused(hook, &error))?;
+        program.load(hook.target, kept(&mut self.types)?).map_err(|error| refused(hook, &error))?;
         program.attach().map(drop).map_err(|source| ProbeError::Attach {
             program: hook.program,
             target: hook.target,
             cause: chain(&source),
         })
     }
+}
+
+fn types() -> Result<Btf, ProbeError> {
+    Btf::from_sys_fs().map_err(|error| ProbeError::Types { cause: chain(&error) })
+}
+
+/// The types that are there, or read again.
+fn kept(known: &mut Option<Btf>) -> Result<&Btf, ProbeError> {
+    Ok(match known {
+        Some(known) => known,
+        none => none.insert(types()?),
+    })
 }
 
 /// The verifier's log is the cause of a refusal; its last lines say which access it refused.
