@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{self, ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -26,7 +26,13 @@ pub fn report(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     }
     let html = page(&Page { record: &input.record, goes_on: false, remarks: &input.remarks, home: None });
     if options.output.as_os_str() == "-" {
-        std::io::stdout().write_all(html.as_bytes()).context("cannot write the page to stdout")?;
+        match io::stdout().write_all(html.as_bytes()) {
+            // Whoever reads has had enough.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                return Err(error).context("cannot write the page to stdout");
+            }
+            _ => {}
+        }
     } else {
         write(&options.output, &html).with_context(|| {
             let path = options.output.display();
@@ -51,8 +57,16 @@ fn asked(options: &ReportOptions, id: &str) -> anyhow::Result<Input> {
     Ok(Input { record, remarks: Vec::new() })
 }
 
-/// There as a whole or not at all: whoever looks at the file meanwhile sees the one before.
-fn write(path: &Path, html: &str) -> std::io::Result<()> {
+/// There as a whole or not at all: whoever looks at the file meanwhile sees the one before. A link stays one, and what is no
+/// regular file, such as a device, is written to and never replaced.
+fn write(path: &Path, html: &str) -> io::Result<()> {
+    let path = &match fs::canonicalize(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
+        found => found?,
+    };
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return fs::OpenOptions::new().write(true).open(path)?.write_all(html.as_bytes());
+    }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".unfinished-{}", std::process::id()));
     let unfinished: PathBuf = path.with_file_name(name);
@@ -62,4 +76,33 @@ fn write(path: &Path, html: &str) -> std::io::Result<()> {
         let _left = fs::remove_file(&unfinished);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    use super::*;
+
+    /// Exercises what is at the place of the page already, so that a file is replaced, the file behind a link too, and what is no
+    /// file is left what it is.
+    #[test]
+    fn what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        write(&at("new"), "1").unwrap();
+        write(&at("new"), "2").unwrap();
+        symlink("new", at("link")).unwrap();
+        write(&at("link"), "3").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(fs::read_to_string(at("new")).unwrap(), "3");
+        assert!(write(dir.path(), "x").is_err() && dir.path().is_dir());
+        // A pipe in place of a device, which a test cannot make; somebody has its other end.
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let other = fs::OpenOptions::new().read(true).write(true).open(at("pipe")).unwrap();
+        write(&at("pipe"), "4").unwrap();
+        assert!(fs::symlink_metadata(at("pipe")).unwrap().file_type().is_fifo());
+        drop(other);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "nothing unfinished stays");
+    }
 }

@@ -27,7 +27,11 @@ use crate::{
 /// Shows what happens, until the pods are gone or whoever reads has.
 pub fn trace(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.screen.replay {
-        anyhow::ensure!(is_on_screen(options), "--replay needs a terminal, and no other --output than auto");
+        anyhow::ensure!(
+            is_on_screen(options),
+            "--replay needs a terminal, and no other --output than auto: run it where a terminal is, or see what a record says by \
+             `gt-daemon timeline`"
+        );
         let one = options.pods.len() == 1;
         return replay(path, options.screen.speed, options.screen.console(one, options.until_gone));
     }

@@ -24,6 +24,8 @@ use crate::{
 
 /// No message is longer, in bytes.
 const LONGEST: u64 = 4 << 20;
+/// What can be shown.
+const GIVE: &str = "give what `gt-daemon trace -o json` wrote, or a drain's record";
 /// So many messages are read ahead.
 const AHEAD: usize = 1_024;
 
@@ -41,9 +43,11 @@ impl Recorded {
         let mut reader: Box<dyn BufRead + Send> = if path == Path::new("-") {
             Box::new(BufReader::new(stdin()))
         } else {
-            Box::new(BufReader::new(File::open(&path).with_context(|| format!("cannot open {name}"))?))
+            Box::new(BufReader::new(
+                File::open(&path).with_context(|| format!("cannot open {name}; {GIVE}"))?,
+            ))
         };
-        let Some(first) = line(&mut reader).with_context(|| format!("cannot read {name}"))? else {
+        let Some(first) = line(&mut reader).with_context(|| format!("cannot read {name}; {GIVE}"))? else {
             bail!("{name} is empty: record a stream by `gt-daemon trace -o json`");
         };
         if let Ok(message) = serde_json::from_str::<Message>(&first) {
@@ -52,7 +56,7 @@ impl Recorded {
         match serde_json::from_str::<Timed>(&first) {
             Ok(fact) => Self::record(&path, &name, fact, reader),
             Err(error) => bail!(
-                "{name} is neither a stream of messages nor a drain's timeline: its first line is no fact: {error}"
+                "{name} is neither a stream of messages nor a drain's timeline: its first line is no fact; {GIVE}: {error}"
             ),
         }
     }
@@ -102,12 +106,12 @@ impl Recorded {
         const MOST: usize = 100_000;
 
         let mut facts = vec![first];
-        while let Some(text) = line(&mut reader).with_context(|| format!("cannot read {name}"))? {
+        while let Some(text) = line(&mut reader).with_context(|| format!("cannot read {name}; {GIVE}"))? {
             let number = facts.len() + 1;
-            let fact =
-                serde_json::from_str(&text).with_context(|| format!("line {number} of {name} is no fact"))?;
+            let fact = serde_json::from_str(&text)
+                .with_context(|| format!("line {number} of {name} is no fact; copy the record again"))?;
             if facts.len() >= MOST {
-                bail!("{name} has more than {MOST} lines: no record of gt's is that long");
+                bail!("{name} has more than {MOST} lines: no record of gt's is that long; {GIVE}");
             }
             facts.push(fact);
         }

@@ -30,7 +30,10 @@ impl Named {
         let intervals = timeline.with_file_name(INTERVALS);
         if let Ok(text) = fs::read(&intervals) {
             let summary: Summary = serde_json::from_slice(&text).with_context(|| {
-                format!("{} is not what gt writes beside a timeline", intervals.display())
+                format!(
+                    "{} is not what gt writes beside a timeline; copy the record again, or remove that file",
+                    intervals.display()
+                )
             })?;
             let Summary { namespace, pod, uid, .. } = summary.clone();
             return Ok(Self { namespace, pod, uid, summary: Some(summary) });
