@@ -2,9 +2,11 @@
 
 mod attach;
 mod log;
+mod records;
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     path::Path,
     process::ExitCode,
     sync::{Arc, Mutex, atomic::Ordering},
@@ -106,6 +108,8 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
         observer,
         feed,
         views,
+        // Until the last record is written.
+        claim: _claim,
     } = tokio::select! {
         started = start => started.context("the start was given up")??,
         _ = terminate.recv() => return Ok(stopped("SIGTERM")),
@@ -166,6 +170,8 @@ struct Started {
     feed: Feed,
     /// What consoles see.
     views: routes::Views,
+    /// Holds the directory of records.
+    claim: Option<File>,
 }
 
 fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
@@ -176,7 +182,7 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let cgroups = Cgroups::probe(&options.kernel.cgroup_root)?;
     let sleeper = Sleeper::new().context("cannot open the file that wakes the thread of pods")?;
     let ledger = Arc::new(Ledger::new(options.drains.drains));
-    let writer = writer(options, &ledger)?;
+    let (writer, claim) = writer(options, &ledger)?.unzip();
     let source = options.pods.order().open(runtime, sleeper.waker())?;
     let host_netns = Netns::host(Path::new("/proc")).context(HOST_NETNS)?;
 
@@ -237,17 +243,32 @@ fn start(options: &RunOptions, runtime: &Handle) -> anyhow::Result<Started> {
     let views = routes::Views { desk: observer.desk(), ledger: Arc::clone(&ledger), node };
     let traffic = Traffic { owners: Arc::clone(&owners), maps, joins, sees_no_socket };
     let registry = registry(traffic, Arc::clone(&board), ledger, Arc::clone(&health));
-    Ok(Started { tracker, sleeper, events, messages, registry, health, board, owners, observer, feed, views })
+    Ok(Started {
+        tracker,
+        sleeper,
+        events,
+        messages,
+        registry,
+        health,
+        board,
+        owners,
+        observer,
+        feed,
+        views,
+        claim,
+    })
 }
 
 /// What writes records of drains to files, when that is wanted.
-fn writer(options: &RunOptions, ledger: &Ledger) -> anyhow::Result<Option<Writer>> {
+/// The file holds the directory for this daemon.
+fn writer(options: &RunOptions, ledger: &Ledger) -> anyhow::Result<Option<(Writer, File)>> {
     let Some(dir) = &options.drains.record else { return Ok(None) };
+    let claim = records::claim(dir)?;
     let store = Store::open(dir.clone(), options.drains.record_keep)?;
     let writer = Writer::start(store, ledger.unwritten_count()).context(
         "cannot start the thread that writes records; is the process limit of this machine reached?",
     )?;
-    Ok(Some(writer))
+    Ok(Some((writer, claim)))
 }
 
 /// Whether the kernel counts the runs it skips: of tracepoints since 5.12, of kprobes since 6.7.
