@@ -38,6 +38,7 @@ struct Columns {
     address: Option<usize>,
     since: Option<usize>,
     downtime: Option<usize>,
+    downs: Option<usize>,
 }
 
 impl Columns {
@@ -59,6 +60,7 @@ impl Columns {
             address: column("addr")?,
             since: column("lastchg")?,
             downtime: column("downtime")?,
+            downs: column("chkdown")?,
         })
     }
 
@@ -74,6 +76,7 @@ impl Columns {
             address: optional(self.address).and_then(address),
             since_s: optional(self.since).and_then(|text| text.parse().ok()),
             downtime_s: optional(self.downtime).and_then(|text| text.parse().ok()),
+            downs: optional(self.downs).and_then(|text| text.parse().ok()),
             ..Row::new(backend, server, record.get(self.status).unwrap_or_default())
         })
     }

@@ -23,6 +23,7 @@ struct Told {
     up: Option<f64>,
     failures: Option<f64>,
     downtime: Option<f64>,
+    downs: Option<f64>,
 }
 
 /// Reads a whole exposition.
@@ -68,6 +69,7 @@ fn take(
         "haproxy_server_up" => told.up = Some(value),
         "haproxy_server_check_failures_total" => told.failures = Some(value),
         "haproxy_server_downtime_seconds_total" => told.downtime = Some(value),
+        "haproxy_server_check_up_down_total" => told.downs = Some(value),
         _ => {}
     }
 }
@@ -76,6 +78,7 @@ impl Told {
     /// `None` where no one state is told.
     fn row(self, backend: &str, server: &str) -> Option<Row> {
         let downtime_s = self.downtime.filter(|seconds| seconds.is_finite());
+        let downs = self.downs.filter(|count| count.is_finite());
         let row = match (self.states.first(), self.up) {
             // One state of several: an answer that lost a line may have lost this one.
             (Some(state), _) if self.states.len() == 1 && self.others > 0 => {
@@ -87,7 +90,7 @@ impl Told {
             (None, Some(0.0)) => Row::new(backend, server, "0"),
             _ => return None,
         };
-        Some(Row { downtime_s, ..row })
+        Some(Row { downtime_s, downs, ..row })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{reader::Look, row::Row, word::Serving};
+use super::{known::Known, reader::Look, row::Row, word::Serving};
 
 /// Something that an LB said of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +17,22 @@ pub struct Said {
 /// What it said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Its word, when that changed; `None` for a server that it has no longer.
+    /// Its word, when that changed; `None` from when it is not known to serve, since it is not heard or has that server no longer.
     Status { status: Option<String>, serving: Option<Serving> },
     /// It took the pod for down. `last_up`: the last instant at which it is known to have served; `None` where the stamp is the
     /// LB's own.
     Down { last_up: Option<i64> },
 }
 
-/// Servers of one pod that are told apart; the rest is left out.
-const MOST: usize = 16;
+/// Servers of one pod that are told apart: what the rest does is not known.
+const MOST: usize = 48;
 
-/// A second, which is what HAProxy counts in.
-const SECOND: i64 = 1_000_000;
+/// The name of the rest.
+const REST: &str = "further servers";
+
+/// An LB that served when it was last asked, and is not heard for so long, may have turned away meanwhile: microseconds. A
+/// drain's record waits longer than this for late words.
+pub const UNHEARD: i64 = 5_000_000;
 
 /// The last words on one pod.
 #[derive(Clone, Debug, Default)]
@@ -36,25 +40,31 @@ pub struct Words {
     servers: BTreeMap<String, Known>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
-    lb: Arc<str>,
-    status: Option<String>,
-    serving: Option<Serving>,
-    /// When it was last asked and answered that it served, UTC microseconds.
-    served: Option<i64>,
-    downtime_s: Option<f64>,
-}
-
 impl Words {
     /// Takes in a look at an LB, of which `rows` are the pod's. `prefix` comes before names of servers.
     pub fn look(&mut self, lb: &Arc<str>, prefix: &str, rows: &[&Row], look: &Look) -> Vec<Said> {
         let mut said = Vec::new();
+        let mut listed = BTreeMap::new();
         for row in rows {
             let server = format!("{prefix}{}", row.name());
-            if self.servers.len() >= MOST && !self.servers.contains_key(&server) {
-                continue;
+            let is_told_apart = self.servers.len() < MOST || self.servers.contains_key(&server);
+            let (server, row) = if is_told_apart {
+                (server, (*row).clone())
+            } else {
+                (format!("{prefix}{REST}"), Row { serving: None, ..Row::new("", REST, REST) })
+            };
+            // Two of one name that do not say the same: which of them it is cannot be told.
+            let row = match listed.remove(&server) {
+                Some(other) if other != row => unlike(&other, &row),
+                _ => row,
+            };
+            if is_told_apart {
+                // Its place is taken from now on.
+                self.servers.entry(server.clone()).or_default();
             }
+            listed.insert(server, row);
+        }
+        for (server, row) in &listed {
             let known = self.servers.entry(server.clone()).or_default();
             known.lb = Arc::clone(lb);
             said.extend(known.look(row, look).into_iter().map(|(ts, what)| Said {
@@ -63,18 +73,27 @@ impl Words {
                 what,
             }));
         }
-        let is_listed =
-            |server: &str| rows.iter().any(|row| server.strip_prefix(prefix) == Some(&row.name()));
-        for (server, known) in
-            self.servers.iter_mut().filter(|(server, known)| known.lb == *lb && !is_listed(server))
-        {
-            if known.status.take().is_some() {
+        let is_missing = |server: &str, known: &Known| known.lb == *lb && !listed.contains_key(server);
+        for (server, known) in self.servers.iter_mut().filter(|(server, known)| is_missing(server, known)) {
+            let unknown = known.unknown();
+            // One that did not serve is not known to stay so from now on.
+            let gone = known.status.take().map(|_| {
                 known.serving = None;
-                let what = What::Status { status: None, serving: None };
-                said.push(Said { ts: look.answered.utc_us, server: server.clone(), what });
-            }
+                (look.answered.utc_us, What::Status { status: None, serving: None })
+            });
+            said.extend(unknown.or(gone).map(|(ts, what)| Said { ts, server: server.clone(), what }));
         }
         said
+    }
+
+    /// Lets time pass, now in UTC microseconds: of LBs that are not heard any more it is not known that they serve.
+    pub fn unheard(&mut self, now: i64) -> Vec<Said> {
+        let since = now.saturating_sub(UNHEARD);
+        let unheard = self.servers.iter_mut().filter(|(_, known)| known.is_unheard(since));
+        let said = |(server, known): (&String, &mut Known)| {
+            known.unknown().map(|(ts, what)| Said { ts, server: server.clone(), what })
+        };
+        unheard.filter_map(said).collect()
     }
 
     /// Takes in a word that the LB brought itself, with its own instant.
@@ -82,7 +101,7 @@ impl Words {
         let serving = Serving::of(status);
         if self.servers.len() < MOST || self.servers.contains_key(server) {
             let known = self.servers.entry(server.to_owned()).or_default();
-            (known.status, known.serving) = (Some(status.to_owned()), serving);
+            known.note(status, serving);
         }
         let status = What::Status { status: Some(status.to_owned()), serving };
         let down = (serving == Some(Serving::Down)).then_some(What::Down { last_up: None });
@@ -97,38 +116,15 @@ impl Words {
     }
 }
 
-impl Known {
-    fn look(&mut self, row: &Row, look: &Look) -> Vec<(i64, What)> {
-        let (asked, answered) = (look.asked.utc_us, look.answered.utc_us);
-        // The old exporter has one number for DOWN and for UP 1/2: the time in DOWN tells.
-        let has_grown = self.downtime_s.zip(row.downtime_s).is_some_and(|(before, now)| now > before);
-        let serving = row.serving.or_else(|| has_grown.then_some(Serving::Down)).or_else(|| {
-            // It stays so until it says another word.
-            (self.status.as_ref() == Some(&row.status)).then_some(self.serving).flatten()
-        });
-        let mut said = Vec::new();
-        if (self.status.as_ref(), self.serving) != (Some(&row.status), serving) {
-            said.push((answered, What::Status { status: Some(row.status.clone()), serving }));
-        }
-        if serving == Some(Serving::Down) && self.serving != Some(Serving::Down) {
-            let since = row.since_s.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(SECOND));
-            match (self.served, since) {
-                (Some(last_up), _) => said.push((answered, What::Down { last_up: Some(last_up) })),
-                // Down when it was first asked: it tells since when, with an error of a second to either side.
-                (None, Some(since)) => {
-                    let ts = answered.saturating_sub(since.saturating_sub(SECOND).max(0));
-                    let last_up = asked.saturating_sub(since).saturating_sub(SECOND);
-                    said.push((ts, What::Down { last_up: Some(last_up) }));
-                }
-                (None, None) => {}
-            }
-        }
-        if matches!(serving, Some(Serving::Up | Serving::NoNew)) {
-            self.served = Some(asked);
-        }
-        (self.status, self.serving, self.downtime_s) = (Some(row.status.clone()), serving, row.downtime_s);
-        said
-    }
+/// Two rows of one name as one.
+fn unlike(one: &Row, other: &Row) -> Row {
+    let status = if one.status == other.status {
+        one.status.clone()
+    } else {
+        format!("{} and {}", one.status, other.status)
+    };
+    let serving = one.serving.filter(|_| one.serving == other.serving);
+    Row { serving, ..Row::new(&one.backend, &one.server, &status) }
 }
 
 #[cfg(test)]

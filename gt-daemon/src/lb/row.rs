@@ -19,6 +19,8 @@ pub struct Row {
     pub since_s: Option<u64>,
     /// How long it has been down in all its life, in seconds.
     pub downtime_s: Option<f64>,
+    /// How often it went down in all its life.
+    pub downs: Option<f64>,
 }
 
 impl Row {
@@ -33,6 +35,7 @@ impl Row {
             address: None,
             since_s: None,
             downtime_s: None,
+            downs: None,
         }
     }
 

@@ -25,6 +25,10 @@ use crate::{
 /// What waits at most.
 const ROOM: usize = 256;
 
+/// An LB whose last answer is older, nanoseconds, is asked as soon as it may be, as by an alarm: the paces of readers that know
+/// nothing of drains leave one that answers slowly alone for longer than a DOWN may take.
+const HURRY: u64 = 2_000_000_000;
+
 /// Names of servers that are told of when none is a pod's.
 const SHOWN: usize = 10;
 
@@ -41,6 +45,8 @@ pub(super) struct Lbs {
     /// What was brought of pods before their drains were known here: they begin with it.
     early: BTreeMap<Arc<str>, Option<Serving>>,
     faults: BTreeMap<Arc<str>, Faults>,
+    /// When each LB that answers was asked last.
+    asked: BTreeMap<Arc<str>, Moment>,
     /// Pods that an LB did not list, and that LB: told once in each drain.
     unlisted: BTreeSet<(Arc<str>, Arc<str>)>,
 }
@@ -52,7 +58,7 @@ pub(super) struct News {
     pub(super) said: Vec<Said>,
     /// The LB that was asked, and whether it told of the pod.
     pub(super) answer: Option<(Arc<str>, bool)>,
-    /// When it was learned.
+    /// As of when.
     pub(super) at: Moment,
 }
 
@@ -67,6 +73,7 @@ impl Lbs {
             words: BTreeMap::new(),
             early: BTreeMap::new(),
             faults: BTreeMap::new(),
+            asked: BTreeMap::new(),
             unlisted: BTreeSet::new(),
         }
     }
@@ -104,6 +111,7 @@ impl Lbs {
             if !self.readers.is_empty() {
                 self.readers.clear();
                 self.faults.clear();
+                self.asked.clear();
                 board.lb.not_asked();
             }
         } else if self.readers.is_empty() {
@@ -113,6 +121,26 @@ impl Lbs {
             self.readers = self.settings.sources.iter().map(start).collect();
         }
         over
+    }
+
+    /// Lets time pass: LBs that have not been heard for a while are asked at once, and what they do is not known after a while
+    /// more. To be called before drains are judged.
+    pub(super) fn unheard(&mut self, board: &Board, now: Moment) -> Vec<News> {
+        for (source, reader) in self.settings.sources.iter().zip(&self.readers) {
+            let asked = self.asked.get(&source.name);
+            if asked.is_some_and(|asked| now.monotonic_ns.saturating_sub(asked.monotonic_ns) > HURRY) {
+                reader.alarm();
+            }
+        }
+        let mut news = Vec::new();
+        for (uid, (_, words)) in &mut self.words {
+            let said = words.unheard(now.utc_us);
+            if !said.is_empty() {
+                board.lb.serves(uid, words.serving());
+                news.push(News { uid: Arc::clone(uid), said, answer: None, at: now });
+            }
+        }
+        news
     }
 
     /// A connection of a pod ended that an LB may have cut.
@@ -168,6 +196,7 @@ impl Lbs {
         if faults.answered() {
             info!(lb = &**lb, "the load balancer is read again");
         }
+        self.asked.insert(Arc::clone(lb), look.asked);
         let prefix = if self.settings.sources.len() > 1 { format!("{lb} ") } else { String::new() };
         let mut news = Vec::new();
         for (uid, (_, words)) in &mut self.words {
@@ -182,7 +211,8 @@ impl Lbs {
                 uid: Arc::clone(uid),
                 said,
                 answer: Some((Arc::clone(lb), lists)),
-                at: look.answered,
+                // What it did after that is not in the answer, however late that came.
+                at: look.asked,
             });
         }
         news

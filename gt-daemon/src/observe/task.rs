@@ -324,6 +324,10 @@ impl Observer {
         }
         self.judge();
         self.count_users(now);
+        for news in self.lb.unheard(&self.parts.board, now) {
+            self.joins().lb(&news.uid, &news.said);
+            self.drains.lb(news);
+        }
         self.drains.tick(now);
         for over in self.lb.follow(&self.drains.draining(), &self.parts.board) {
             self.joins().lb_is_over(&over);
