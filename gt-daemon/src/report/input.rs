@@ -44,8 +44,14 @@ pub enum InputError {
 pub fn read(path: &Path) -> Result<Input, InputError> {
     let timeline = if path.is_dir() { path.join(TIMELINE) } else { path.to_owned() };
     let is_record = timeline.file_name().is_some_and(|name| name == TIMELINE);
-    let (facts, mut remarks) = facts(&timeline)?;
-    let summary = if is_record { summary(&timeline.with_file_name(INTERVALS), &mut remarks) } else { None };
+    let (mut facts, mut remarks) = facts(&timeline)?;
+    let summary = if is_record { summary(&timeline.with_file_name(INTERVALS)) } else { Ok(None) };
+    let summary = summary.unwrap_or_else(|why| {
+        // Facts may be lost as well, and nothing shows which.
+        facts.push(lost(&facts, why.clone()));
+        remarks.push(why);
+        None
+    });
     let known = |field: fn(&Summary) -> &String| summary.as_ref().map_or("", |summary| field(summary));
     let record = Record::of(
         known(|summary| &summary.namespace),
@@ -96,35 +102,32 @@ fn facts(path: &Path) -> Result<(Vec<Timed>, Vec<String>), InputError> {
             shortened(&error, 120)
         )
     });
-    let Some(last) = facts.last().map(|last| last.ts) else {
+    if facts.is_empty() {
         let cause = said.unwrap_or_else(|| "it is empty".to_owned());
         return Err(InputError::NoFacts { path: path.to_owned(), cause });
-    };
-    let lost = said
-        .clone()
-        .map(|why| Timed { ts: last, fact: Fact::Gap { source: Source::Record, length_us: 0, why } });
-    facts.extend(lost);
-    facts.sort();
+    }
+    if let Some(why) = said.clone() {
+        facts.push(lost(&facts, why));
+    }
     Ok((facts, said.into_iter().collect()))
 }
 
-/// What stands beside a timeline; nothing, or nothing that can be read, is no failure.
-fn summary(path: &Path, remarks: &mut Vec<String>) -> Option<Summary> {
+/// That facts are missing, at the end of those that are there.
+fn lost(facts: &[Timed], why: String) -> Timed {
+    let ts = facts.last().map_or(0, |last| last.ts);
+    Timed { ts, fact: Fact::Gap { source: Source::Record, length_us: 0, why } }
+}
+
+/// What stands beside a timeline; that there is nothing is no failure.
+fn summary(path: &Path) -> Result<Option<Summary>, String> {
     let content = match content(path) {
         Ok(content) => content,
-        Err(InputError::Unreadable { cause, .. }) if cause.kind() == ErrorKind::NotFound => return None,
-        Err(error) => {
-            remarks.push(error.to_string());
-            return None;
-        }
+        Err(InputError::Unreadable { cause, .. }) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
     };
-    match serde_json::from_slice(&content) {
-        Ok(summary) => Some(summary),
-        Err(error) => {
-            remarks.push(format!("{INTERVALS} cannot be read, so the pod's name is not known: {error}"));
-            None
-        }
-    }
+    serde_json::from_slice(&content).map(Some).map_err(|error| {
+        format!("{INTERVALS} beside the timeline cannot be read, so the pod's name is not known: {error}")
+    })
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, InputError> {
@@ -177,8 +180,12 @@ mod tests {
         assert_eq!(input.record.outcome(), Outcome::Inconclusive);
         assert!(input.remarks.iter().any(|remark| remark.contains("line 14")), "{:?}", input.remarks);
         assert!(input.remarks.iter().any(|remark| remark.contains("says protected")), "{:?}", input.remarks);
+        fs::write(&path, whole).unwrap();
+        assert_eq!(read(&path).unwrap().record.outcome(), Outcome::Protected);
         fs::write(dir.path().join(INTERVALS), "{").unwrap();
-        assert_eq!(read(&path).unwrap().record.pod, "");
+        let damaged = read(&path).unwrap();
+        assert_eq!((damaged.record.pod.as_str(), damaged.record.outcome()), ("", Outcome::Inconclusive));
+        assert!(damaged.remarks[0].contains("EOF while parsing"), "{:?}", damaged.remarks);
     }
 
     /// Exercises records of broken and uncertain drains without each of their lines, and without each head, with what was made of

@@ -83,18 +83,30 @@ fn judge(file: impl BufRead, ahead: i64, summary: Option<&Summary>, notes: &mut 
     Ok(record.unwrap_or_else(|| Record::without_drain(pod, facts, left_out)))
 }
 
-/// What stands beside the facts; the verdict does not need it.
+/// What stands beside the facts. A record without it is judged by its facts; one whose is damaged may lack facts as well, and
+/// nothing shows which.
 fn summary(path: &Path, notes: &mut Notes) -> Option<Summary> {
     const LARGEST: u64 = 16 << 20;
 
     let meta = fs::metadata(path).ok()?;
-    let text = (meta.is_file() && meta.len() <= LARGEST).then(|| fs::read_to_string(path).ok()).flatten();
-    let summary = text.and_then(|text| serde_json::from_str(&text).ok());
-    if summary.is_none() {
-        let cause = "has an intervals.json beside it that cannot be read: the pod's name is not known";
-        notes.tell(None, cause, "copy the record again");
+    let read = || {
+        if !meta.is_file() || meta.len() > LARGEST {
+            return Err("it is no file of a few megabytes".to_owned());
+        }
+        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    };
+    match read() {
+        Ok(summary) => Some(summary),
+        Err(cause) => {
+            notes.damaged(
+                None,
+                format!("has an {INTERVALS} beside it that cannot be read, so the pod's name is not known ({cause})"),
+                "copy the record again, or the timeline alone",
+            );
+            None
+        }
     }
-    summary
 }
 
 #[cfg(test)]
@@ -102,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::drain::verdict::Outcome;
+    use crate::{drain::verdict::Outcome, timeline::inputs::Kind};
 
     const GOOD: &str = include_str!("../../testdata/timeline/record/timeline.jsonl");
 
@@ -123,6 +135,22 @@ mod tests {
         assert!(told == Outcome::Inconclusive && notes.contains("is no fact of gt's"), "{notes}");
         let (told, notes) = outcome("");
         assert!(told == Outcome::Inconclusive && notes.contains("is empty"), "{notes}");
+    }
+
+    /// Exercises a record whose summary is damaged, so that nothing protected is claimed of it, and the cause is told.
+    #[test]
+    fn a_damaged_summary() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("timeline.jsonl");
+        fs::write(&path, GOOD).unwrap();
+        let artifact = Artifact { kind: Kind::Record, name: "it".to_owned(), path: path.clone(), ahead: 0 };
+        let read = || read(&artifact).unwrap();
+        assert_eq!(read().0.outcome(), Outcome::Protected);
+        fs::write(path.with_file_name(INTERVALS), "{\"x\":1}").unwrap();
+        let (record, notes) = read();
+        let told: String = notes.iter().map(ToString::to_string).collect();
+        assert_eq!(record.outcome(), Outcome::Inconclusive);
+        assert!(told.contains("missing field"), "{told}");
     }
 
     proptest! {
