@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeLabelSet},
-    metrics::MetricType,
-};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 
 use super::{
+    families,
     traffic::{PodLabels, counter},
     words,
 };
@@ -43,13 +41,7 @@ fn hc(label: HcLabel) -> &'static str {
 
 pub(super) fn encode_cuts(counted: &Counted, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let pods: Vec<_> = counted.names().iter().map(|(name, counts)| (PodLabels::from(name), counts)).collect();
-    let mut family = encoder.encode_descriptor(
-        "gt_inflight_cuts",
-        "Requests in flight that were cut: connections, each once, and streams of HTTP/2, by what proves it and who is to \
-         blame",
-        None,
-        MetricType::Counter,
-    )?;
+    let mut family = families::CUTS.begin(encoder)?;
     for (pod, counts) in &pods {
         for (cut, count) in &counts.cuts {
             let labels = CutLabels {
@@ -63,12 +55,7 @@ pub(super) fn encode_cuts(counted: &Counted, encoder: &mut DescriptorEncoder<'_>
             counter(&mut family, &labels, *count)?;
         }
     }
-    let mut family = encoder.encode_descriptor(
-        "gt_rst_during_inflight",
-        "Connections cut with a request in flight on which a TCP reset was sent or received, each once",
-        None,
-        MetricType::Counter,
-    )?;
+    let mut family = families::CUTS_WITH_RST.begin(encoder)?;
     for (pod, counts) in &pods {
         for (reset, count) in &counts.resets {
             let labels = ResetLabels {

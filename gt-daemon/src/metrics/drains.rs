@@ -5,10 +5,10 @@ use std::{fmt, sync::Arc};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _},
-    metrics::{MetricType, gauge::ConstGauge},
+    metrics::gauge::ConstGauge,
 };
 
-use super::traffic::counter;
+use super::{families, traffic::counter};
 use crate::drain::ledger::{Ledger, Name};
 
 /// [`Ledger`] as a collector.
@@ -34,24 +34,14 @@ fn labels((namespace, pod): &Name) -> PodLabels {
 
 impl Collector for DrainMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            "gt_drains",
-            "Drains that are over, by verdict: whether a request was cut",
-            None,
-            MetricType::Counter,
-        )?;
+        let mut family = families::DRAINS.begin(&mut encoder)?;
         for (name, outcomes) in &self.0.ended() {
             for (outcome, count) in outcomes {
                 let labels = VerdictLabels { pod: labels(name), verdict: outcome.word() };
                 counter(&mut family, &labels, *count)?;
             }
         }
-        let mut family = encoder.encode_descriptor(
-            "gt_drain_started_timestamp_seconds",
-            "When the pod's drain began: its first sign, such as the request to delete it, not the deadline",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::DRAIN_STARTED.begin(&mut encoder)?;
         for (name, begun) in &self.0.started() {
             #[expect(
                 clippy::cast_precision_loss,
@@ -60,25 +50,12 @@ impl Collector for DrainMetrics {
             let seconds = *begun as f64 / 1e6;
             ConstGauge::new(seconds).encode(family.encode_family(&labels(name))?)?;
         }
-        let histograms = [
-            (
-                "gt_drain_to_active_zero_seconds",
-                "From the beginning of a drain until nothing was in flight at the pod's Envoy any more",
-                self.0.to_active_zero(),
-            ),
-            (
-                "gt_active_zero_to_lb_down_seconds",
-                "From there until the load balancer was seen to have marked the pod DOWN, where that was the order",
-                self.0.to_lb_down(),
-            ),
-            (
-                "gt_lb_down_to_active_zero_seconds",
-                "How long requests were in flight after the load balancer had marked the pod DOWN, where it was too early",
-                self.0.from_lb_down(),
-            ),
-        ];
-        for (name, help, histogram) in histograms {
-            histogram.encode(encoder.encode_descriptor(name, help, None, MetricType::Histogram)?)?;
+        for (family, histogram) in [
+            (families::TO_ACTIVE_ZERO, self.0.to_active_zero()),
+            (families::TO_LB_DOWN, self.0.to_lb_down()),
+            (families::FROM_LB_DOWN, self.0.from_lb_down()),
+        ] {
+            histogram.encode(family.begin(&mut encoder)?)?;
         }
         Ok(())
     }

@@ -12,10 +12,10 @@ use std::{
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::inside;
+use super::{families, inside};
 use crate::{
     drain::ledger::Ledger,
     kernel::plan::{Backend, Question},
@@ -140,12 +140,7 @@ impl Collector for Collected {
             tracing::error!(%error, "cannot read the kernel side's losses");
             std::fmt::Error
         })?;
-        let mut family = encoder.encode_descriptor(
-            "gt_events_lost",
-            "What was not seen, by where it was lost; counters of pods stay right when the ring is full",
-            None,
-            MetricType::Counter,
-        )?;
+        let mut family = families::EVENTS_LOST.begin(&mut encoder)?;
         for (place, count) in [
             ("ring", losses.ring_full),
             ("kernel_read", losses.kernel_read),
@@ -161,43 +156,22 @@ impl Collector for Collected {
         {
             ConstCounter::new(count).encode(family.encode_family(&[("where", place)])?)?;
         }
-        let family = encoder.encode_descriptor(
-            "gt_connections_corrected",
-            "Connections that had ended without a hook telling, found by a check of the table",
-            None,
-            MetricType::Counter,
-        )?;
+        let family = families::CORRECTED.begin(&mut encoder)?;
         ConstCounter::new(health.corrected.load(Ordering::Relaxed)).encode(family)?;
         let state = health.state();
-        let mut family = encoder.encode_descriptor(
-            "gt_hook_attached",
-            "Whether a hook answers its question by this backend, and passed the self-check (1) or not (0)",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::HOOK_ATTACHED.begin(&mut encoder)?;
         for (question, hook) in &state.hooks {
             let backend = hook.backend.map_or("none", Backend::name);
             let works = i64::from(hook.backend.is_some() && hook.fault.is_none());
             ConstGauge::new(works)
                 .encode(family.encode_family(&[("hook", question.name()), ("backend", backend)])?)?;
         }
-        let mut family = encoder.encode_descriptor(
-            "gt_source_up",
-            "Whether a source of pods, or all sources of a kind inside pods, answered last time (1) or not (0)",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::SOURCE_UP.begin(&mut encoder)?;
         let of_pods = state.sources.iter().map(|(name, fault)| (*name, fault.is_none()));
         for (name, up) in of_pods.chain(inside::all_up(board)) {
             ConstGauge::new(i64::from(up)).encode(family.encode_family(&[("source", name)])?)?;
         }
-        let family = encoder.encode_descriptor(
-            "gt_build",
-            "Version of the daemon and SHA-256 of its kernel programs",
-            None,
-            MetricType::Info,
-        )?;
-        let mut family = family;
+        let mut family = families::BUILD.begin(&mut encoder)?;
         family.encode_info(&[("version", env!("CARGO_PKG_VERSION")), ("ebpf_sha256", &health.object_digest)])
     }
 }

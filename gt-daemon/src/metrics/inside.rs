@@ -6,10 +6,13 @@ use gt_common::connection::HcState;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _},
-    metrics::{MetricType, gauge::ConstGauge},
+    metrics::gauge::ConstGauge,
 };
 
-use super::words;
+use super::{
+    families::{self, Family},
+    words,
+};
 use crate::observe::{
     Board,
     board::{EnvoyShown, Shown},
@@ -39,8 +42,8 @@ struct SourceLabels {
     source: &'static str,
 }
 
-/// A gauge of Envoys: name, help, and how its value is read.
-type EnvoyMetric = (&'static str, &'static str, fn(&EnvoyShown) -> Option<u64>);
+/// A gauge of Envoys, and how its value is read.
+type EnvoyMetric = (Family, fn(&EnvoyShown) -> Option<u64>);
 
 fn labels(pod: &Shown) -> PodLabels {
     PodLabels { namespace: pod.namespace.clone(), pod: pod.pod.clone() }
@@ -72,12 +75,7 @@ pub(super) fn all_up(board: &Board) -> Vec<(&'static str, bool)> {
 impl Collector for Inside {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let pods = self.0.pods();
-        let mut family = encoder.encode_descriptor(
-            "gt_hc_state",
-            "Whether the pod's health sidecar is in this state (1) or not (0)",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::HC_STATE.begin(&mut encoder)?;
         for (pod, hc) in pods.iter().filter_map(|pod| Some((pod, pod.hc?))) {
             for state in HcState::ALL {
                 let labels = StateLabels { pod: labels(pod), state: words::hc(state as u8) };
@@ -85,42 +83,24 @@ impl Collector for Inside {
             }
         }
         let gauges: [EnvoyMetric; 2] = [
-            (
-                "gt_envoy_downstream_rq_active",
-                "Requests in flight from clients, as the pod's Envoy told at the last look",
-                |envoy| envoy.downstream_rq_active,
-            ),
-            (
-                "gt_envoy_upstream_rq_active",
-                "Requests in flight to services, as the pod's Envoy told at the last look",
-                |envoy| envoy.upstream_rq_active,
-            ),
+            (families::DOWNSTREAM, |envoy| envoy.downstream_rq_active),
+            (families::UPSTREAM, |envoy| envoy.upstream_rq_active),
         ];
-        for (name, help, value) in gauges {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (family, value) in gauges {
+            let mut family = family.begin(&mut encoder)?;
             for (pod, value) in pods.iter().filter_map(|pod| Some((pod, value(&pod.envoy?)?))) {
                 let value = i64::try_from(value).unwrap_or(i64::MAX);
                 ConstGauge::new(value).encode(family.encode_family(&labels(pod))?)?;
             }
         }
-        let mut family = encoder.encode_descriptor(
-            "gt_pod_source_up",
-            "Whether the pod's health sidecar, or Envoy, answered last time (1) or not (0)",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::POD_SOURCE_UP.begin(&mut encoder)?;
         for pod in &pods {
             for (source, up) in ups(pod) {
                 let labels = SourceLabels { pod: labels(pod), source };
                 ConstGauge::new(i64::from(up)).encode(family.encode_family(&labels)?)?;
             }
         }
-        let mut family = encoder.encode_descriptor(
-            "gt_poll_seconds",
-            "How long looks at health sidecars, Envoys and load balancers took, answered or not",
-            None,
-            MetricType::Histogram,
-        )?;
+        let mut family = families::POLL_SECONDS.begin(&mut encoder)?;
         for (source, meter) in [("hc", &self.0.hc), ("envoy", &self.0.envoy), ("lb", &self.0.lb.meter)] {
             meter.seconds().encode(family.encode_family(&[("source", source)])?)?;
         }

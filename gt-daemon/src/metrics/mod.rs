@@ -3,6 +3,7 @@
 
 mod cuts;
 mod drains;
+pub mod families;
 mod health;
 mod inside;
 mod traffic;

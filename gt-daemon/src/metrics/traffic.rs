@@ -12,10 +12,14 @@ use gt_common::{
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::{cuts::encode_cuts, words};
+use super::{
+    cuts::encode_cuts,
+    families::{self, Family},
+    words,
+};
 use crate::{
     correlate::Joins,
     pods::owners::{Name, Owner, Owners},
@@ -85,8 +89,8 @@ impl Counted {
     }
 }
 
-/// A metric with a series for each lane: name, help, and how its value is read.
-type LaneMetric = (&'static str, &'static str, fn(&LaneCounters) -> u64);
+/// A metric with a series for each lane, and how its value is read.
+type LaneMetric = (Family, fn(&LaneCounters) -> u64);
 
 impl Traffic {
     fn read(&self) -> Result<Vec<Counted>, fmt::Error> {
@@ -151,33 +155,22 @@ impl Collector for Traffic {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let all = self.read()?;
         let counters: [LaneMetric; 3] = [
-            ("gt_connections_opened", "TCP connections that became established", |c| c.opened),
-            (
-                "gt_connections_adopted",
-                "TCP connections that were open when their pod began to be watched, or that a check of the \
-                 table found missing",
-                |c| c.adopted,
-            ),
-            ("gt_connections_closed", "TCP connections that had been established and are closed", |c| {
-                c.closed
-            }),
+            (families::OPENED, |c| c.opened),
+            (families::ADOPTED, |c| c.adopted),
+            (families::CLOSED, |c| c.closed),
         ];
-        for (name, help, value) in counters {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (family, value) in counters {
+            let mut family = family.begin(&mut encoder)?;
             for (_, labels, lane) in all.iter().flat_map(|counted| counted.lanes(&counted.all)) {
                 counter(&mut family, &labels, value(lane))?;
             }
         }
         let gauges: [LaneMetric; 2] = [
-            ("gt_active_connections", "TCP connections now established", |c| {
-                (c.opened + c.adopted).saturating_sub(c.left)
-            }),
-            ("gt_closing_connections", "TCP connections now between established and closed", |c| {
-                c.left.saturating_sub(c.closed)
-            }),
+            (families::ACTIVE, |c| (c.opened + c.adopted).saturating_sub(c.left)),
+            (families::CLOSING, |c| c.left.saturating_sub(c.closed)),
         ];
-        for (name, help, value) in gauges {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (family, value) in gauges {
+            let mut family = family.begin(&mut encoder)?;
             for (_, labels, lane) in all.iter().flat_map(|counted| counted.lanes(&counted.live)) {
                 let value = i64::try_from(value(lane)).unwrap_or(i64::MAX);
                 ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
@@ -193,13 +186,7 @@ impl Collector for Traffic {
 impl Traffic {
     fn encode_census(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let census = self.owners.now().census;
-        let mut family = encoder.encode_descriptor(
-            "gt_pods",
-            "Pods on this node: watched, unattributed (watched, but their sockets are not found: no series), \
-             refused (no slot left) and gone (deleted, series kept for a while)",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family = families::PODS.begin(encoder)?;
         for (state, count) in [
             ("watched", census.watched),
             ("unattributed", census.unattributed),
@@ -213,12 +200,7 @@ impl Traffic {
     }
 
     fn encode_resets(&self, all: &[Counted], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            "gt_rst",
-            "TCP resets sent, and those received and acted on",
-            None,
-            MetricType::Counter,
-        )?;
+        let mut family = families::RST.begin(encoder)?;
         for counted in all {
             for (lane, labels, counters) in counted.lanes(&counted.all) {
                 for (why, count) in RstSent::ALL.into_iter().zip(counters.rst_sent) {

@@ -140,11 +140,16 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Scrapes `/metrics`.
-    pub fn metrics(&self) -> Result<Metrics> {
+    /// Scrapes `/metrics`: the text.
+    pub fn exposition(&self) -> Result<String> {
         let (status, body) = get(self.address, "/metrics")?;
         ensure!(status == 200, "GET /metrics answered {status}: {body}");
-        Metrics::parse(&body)
+        crate::families::agree(&body).map(|_| body)
+    }
+
+    /// The same, read.
+    pub fn metrics(&self) -> Result<Metrics> {
+        Metrics::parse(&self.exposition()?)
     }
 
     /// Ends the daemon as the kernel does when memory is short.

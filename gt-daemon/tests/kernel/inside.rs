@@ -15,6 +15,7 @@ use crate::{
     Case,
     conversations::pair::Pair,
     daemon::{Backend, Shared},
+    families::are_all_told,
     scene::{Family, Scene},
 };
 
@@ -63,7 +64,7 @@ pub fn state(name: &str) -> String {
 }
 
 /// Exercises a pod's sidecar and Envoy over a drain, so that metrics tell what they say, and each cut bears the
-/// sidecar's state of its moment.
+/// sidecar's state of its moment. Each family of metrics has a series by then, with the labels that are documented.
 fn a_cut_bears_the_state(backend: Backend) -> Result<()> {
     let ports = format!("hc_port = {HC}\nenvoy_port = {ENVOY}");
     let scene = Scene::with(&Shared::of(backend)?, Family::V4, &ports)?;
@@ -95,7 +96,7 @@ fn a_cut_bears_the_state(backend: Backend) -> Result<()> {
     let metrics = scene.watched.daemon().metrics()?;
     ensure!(metrics.sum("gt_poll_seconds_count", &[("source", "hc")]) >= Some(2), "{metrics:?}");
     ensure!(metrics.sum("gt_events_lost_total", &[("where", "observe")]) == Some(0), "{metrics:?}");
-    Ok(())
+    are_all_told(&scene.watched.daemon().exposition()?)
 }
 
 /// Exercises a sidecar that begins to answer nonsense and comes to its senses, so that the log names it once, with cause

@@ -13,6 +13,7 @@ mod conversations;
 mod daemon;
 mod drains;
 mod faults;
+mod families;
 mod input;
 mod inside;
 mod life;
