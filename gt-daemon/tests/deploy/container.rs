@@ -1,21 +1,21 @@
 //! The daemon with the rights, the files and the settings that the DaemonSet gives it, and nothing else; then with each of
-//! them taken away. What a container runtime would do is done by unshare, chroot and setpriv.
+//! them taken away. The lab's daemons run in the same container.
 //!
 //! The pods come from the kubelet's directories, since there is no API here.
 
 use std::{
     fs::{self, File},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::Stdio,
     time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
 use gt_daemon::kernel::capability;
 use nix::{sys::signal::Signal, unistd::geteuid};
-use serde_json::Value;
 use xtask::{
+    deploy::container,
     sandbox::{Process, eventually},
     stage::client,
 };
@@ -32,32 +32,6 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Makes the root `$1` of the program `$2`, with the mounts that follow up to `--`, three words each: source, target, `ro` or
-/// `rw`. The last arguments become the program. The host's programs are there for setpriv. /sys is there as in every
-/// container, without the kernel's types, which a runtime may hide.
-const ENTER: &str = r#"
-set -eu
-root=$1; program=$2; shift 2
-mount --make-rprivate /
-mount -t tmpfs none "$root"
-mkdir -p "$root/proc" "$root/sys" "$root/usr"
-ln -s usr/bin usr/lib usr/lib64 "$root/"
-cp "$program" "$root/gt-daemon"
-mount --rbind /proc "$root/proc"
-mount -t sysfs -o ro none "$root/sys"
-mount -t tmpfs -o ro none "$root/sys/kernel/btf"
-mount --rbind -o ro /usr "$root/usr"
-while [ "$1" != -- ]; do
-    mkdir -p "$root/$2"
-    mount --rbind "$1" "$root/$2"
-    mount -o "remount,bind,$3" "$root/$2"
-    shift 3
-done
-shift
-mount -o remount,ro "$root"
-exec chroot "$root" "$@"
-"#;
-
 /// The daemon in its container.
 struct Contained {
     process: Process,
@@ -68,62 +42,23 @@ struct Contained {
 
 /// Starts it as the DaemonSet says, without some capabilities (`SYS_ADMIN`) and some mounts (their targets).
 fn start(missing: &[&str]) -> anyhow::Result<Contained> {
-    let pod = daemon_set("base")?["spec"]["template"]["spec"].clone();
-    let container = &pod["containers"][0];
+    let daemon_set = daemon_set("base")?;
     let directory = tempfile::tempdir()?;
     let stderr = directory.path().join("stderr");
     let root = directory.path().join("root");
     fs::create_dir(&root)?;
-
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", ENTER, "sh"]).arg(&root).arg(env!("CARGO_BIN_EXE_gt-daemon"));
-    for mount in list(&container["volumeMounts"]) {
-        let target = text(&mount["mountPath"]);
-        if missing.contains(&target) {
-            continue;
-        }
-        let volume = list(&pod["volumes"]).find(|volume| volume["name"] == mount["name"]);
-        let host = &volume.context("a mount without a volume")?["hostPath"];
-        let source = if host["type"] == "Directory" {
-            PathBuf::from(text(&host["path"]))
-        } else {
-            // A directory that the kubelet would make.
-            let made = directory.path().join(text(&mount["name"]));
-            fs::create_dir(&made)?;
-            made
-        };
-        let mode = if mount["readOnly"] == true { "ro" } else { "rw" };
-        command.arg(source).arg(target).arg(mode);
-    }
-    let added = list(&container["securityContext"]["capabilities"]["add"]).map(text);
-    let kept = added.filter(|name| !missing.contains(name)).map(|name| format!(",+{}", name.to_lowercase()));
-    let bounding = format!("-all{}", kept.collect::<String>());
-    command.args([
-        "--",
-        "/usr/bin/setpriv",
-        "--no-new-privs",
-        "--inh-caps=-all",
-        "--bounding-set",
-        &bounding,
-    ]);
-    command.args(list(&container["command"]).chain(list(&container["args"])).map(text));
-
+    let mut mounts = container::mounts(&daemon_set, directory.path())?;
+    mounts.retain(|mount| !missing.iter().any(|target| mount.target == Path::new(target)));
+    let binary = Path::new(env!("CARGO_BIN_EXE_gt-daemon"));
+    let mut command = container::command(&daemon_set, &root, binary, &mounts, missing);
+    let (_, container) = container::parts(&daemon_set);
+    let arguments = container["args"].as_array().into_iter().flatten();
+    command.args(arguments.filter_map(serde_json::Value::as_str)).env("NODE_NAME", "a-node");
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    for variable in list(&container["env"]) {
-        command.env(text(&variable["name"]), variable["value"].as_str().unwrap_or("a-node"));
-    }
     command.env("GT_LISTEN", address.to_string()).env("GT_PODS", "kubelet").env("GT_LOCAL", "off");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
     let process = Process::start("gt-daemon in its container", &mut command)?;
     Ok(Contained { process, address, stderr, _directory: directory })
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 impl Contained {

@@ -1,4 +1,4 @@
-//! A worker node: its namespace, its directory of logs, and its own gt-daemon, as a DaemonSet has it.
+//! A worker node: its namespace, its directory of logs, and its own gt-daemon, in the container that the DaemonSet makes.
 
 use std::{
     fs,
@@ -42,10 +42,13 @@ impl Worker {
         let kubeconfig = node.join("kubeconfig");
         api.write_kubeconfig(&kubeconfig)?;
         let records = node.join(RECORDS);
+        let lb_directory = lb.parent().context("the load balancer's socket is in no directory")?;
         let lb = format!("unix:{}", lb.display());
         let arguments = [
             "--log",
             "info",
+            "--log-format",
+            "text",
             "--pods",
             "api",
             "--kubeconfig",
@@ -57,7 +60,7 @@ impl Worker {
             "--lb",
             &lb,
         ];
-        let daemon = Daemon::start_on_node(&programs.daemon, &arguments, &node)?;
+        let daemon = Daemon::start_on_node(&programs.daemon, &arguments, &node, &[lb_directory])?;
         Ok(Self { daemon, netns: Arc::clone(netns), node, name: name.to_owned() })
     }
 

@@ -13,13 +13,16 @@ use anyhow::{Context as _, Error, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 
 use super::{client, client::Reply, interrupt, pod, scrape::Scrape};
-use crate::sandbox::Process;
+use crate::{
+    deploy::container::{self, Mount},
+    sandbox::Process,
+};
 
 /// A metric every watched pod has from the start.
 const FIRST_SERIES: &str = "gt_connections_opened_total";
 
-/// Puts the directory `$0` in the place of `/var/log`, then becomes the daemon: so its process id is that of the command.
-const ON_NODE: &str = r#"mount --bind "$0" /var/log && exec "$@""#;
+/// The authorities of certificates that the host trusts.
+const AUTHORITIES: &str = "/etc/ssl/certs";
 
 /// The running daemon; SIGTERM and, if that is not heeded, SIGKILL on drop.
 #[derive(Debug)]
@@ -37,12 +40,33 @@ impl Daemon {
         Self::begin(Command::new(binary), arguments, workdir)
     }
 
-    /// The same in a mount namespace of its own, in which `var_log` is `/var/log`: so it finds the logs of one of several
-    /// nodes where a daemon of a cluster does.
-    pub fn start_on_node(binary: &Path, arguments: &[&str], var_log: &Path) -> Result<Self> {
-        let mut command = Command::new("unshare");
-        // What is unmounted outside, such as a pod's namespace, is let go here too; nothing is mounted outside.
-        command.args(["--mount", "--propagation", "slave", "sh", "-c", ON_NODE]).args([var_log, binary]);
+    /// The same in the container that the DaemonSet makes: with its capabilities, a root that cannot be written to, and `var_log`
+    /// as the node's `/var/log`. It sees `var_log` and `others` at their own places as well, since arguments name files there.
+    pub fn start_on_node(
+        binary: &Path,
+        arguments: &[&str],
+        var_log: &Path,
+        others: &[&Path],
+    ) -> Result<Self> {
+        let daemon_set = container::daemon_set()?;
+        let mut mounts = container::mounts(&daemon_set, &var_log.join("volumes"))?;
+        for (name, mount) in [("pods", "/var/log/pods"), ("containers", "/var/log/containers")] {
+            let source = var_log.join(name);
+            fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
+            mounts
+                .iter_mut()
+                .filter(|known| known.target == Path::new(mount))
+                .for_each(|known| known.source.clone_from(&source));
+        }
+        let own_place =
+            |path: &Path| Mount { source: path.to_owned(), target: path.to_owned(), writable: true };
+        mounts.extend(others.iter().chain([&var_log]).map(|path| own_place(path)));
+        // The image has no authorities. A service account brings its cluster's; the stand-in's kubeconfig names none, and the
+        // client then wants the system's, also for plain HTTP.
+        mounts.push(Mount { writable: false, ..own_place(Path::new(AUTHORITIES)) });
+        let root = var_log.join("root");
+        fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        let command = container::command(&daemon_set, &root, binary, &mounts, &[]);
         Self::begin(command, arguments, var_log)
     }
 
