@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use gt_daemon::metrics::families::TABLES;
 use serde_json::Value;
 use xtask::{
     deploy::{dashboards, manifests, rules},
@@ -115,7 +116,11 @@ fn each_has_a_page() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Exercises every expression of rules and dashboards so that it names only what gt exports, or what is recorded here.
+/// What Prometheus puts on each series.
+const OF_THE_SCRAPE: [&str; 2] = ["instance", "job"];
+
+/// Exercises every expression of rules and dashboards so that it names only what gt exports, or what is recorded here, with labels
+/// that are there: a label that is not selects nothing, and an alert on it never fires.
 fn metrics_are_documented() -> anyhow::Result<()> {
     let documented = fs::read_to_string(repository("docs/metrics.md"))?;
     let base = rules::base()?;
@@ -139,6 +144,14 @@ fn metrics_are_documented() -> anyhow::Result<()> {
                 documented.contains(&format!("`{metric}`"))
             };
             ensure!(is_known, "{place}: {metric} is neither in docs/metrics.md nor recorded");
+        }
+        for (metric, label) in rules::labels(expression, &["gt_"]) {
+            let mut families = TABLES.iter().flat_map(|(_, families)| *families);
+            let bare = metric.strip_suffix("_total").or(metric.strip_suffix("_info")).unwrap_or(&metric);
+            let family = families.find(|family| family.name == bare);
+            let family = family.with_context(|| format!("{place}: no family of {metric}"))?;
+            let is_known = family.labels.contains(&label.as_str()) || OF_THE_SCRAPE.contains(&label.as_str());
+            ensure!(is_known, "{place}: {metric} has no label {label}: {:?}", family.labels);
         }
     }
     ensure!(asked.len() > 40, "only {} expressions", asked.len());

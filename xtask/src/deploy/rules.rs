@@ -61,9 +61,49 @@ pub fn metrics(expression: &str, prefixes: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
+/// The labels that an expression asks of metrics whose names begin with one of `prefixes`: metric, without a histogram's suffix,
+/// and label. What stands in braces right after a name; not what it groups by.
+#[must_use]
+pub fn labels(expression: &str, prefixes: &[&str]) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    let mut rest = expression;
+    while let Some((before, after)) = rest.split_once('{') {
+        // Text in quotes may hold anything.
+        let mut quoted = false;
+        let end = after.find(|character| {
+            quoted ^= character == '"';
+            character == '}' && !quoted
+        });
+        let (selector, following) = after.split_at(end.unwrap_or(after.len()));
+        let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
+        let name = before.rsplit(|character| !is_part(character)).next().unwrap_or_default();
+        for metric in metrics(name, prefixes) {
+            // Every second piece is a value.
+            let matchers = selector.split('"').step_by(2);
+            let names = matchers.filter_map(|matcher| matcher.split(['=', '!']).next());
+            let names = names.map(|name| name.trim_matches([' ', ',', '\n'])).filter(|name| !name.is_empty());
+            found.extend(names.map(|name| (metric.clone(), name.to_owned())));
+        }
+        rest = following;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises selectors with several labels, values with braces and commas, and metrics of others, so that each label that
+    /// is asked for is found, and no value is taken for one.
+    #[test]
+    fn labels_in_expressions() {
+        let found = labels(
+            r#"sum by (pod) (gt_a_bucket{x=~"p{1,2}", y!="z"}) / up{job="gt"} + gt_b{} * gt_c{w!~"a=b"}[5m]"#,
+            &["gt_"],
+        );
+        let found: Vec<_> = found.iter().map(|(metric, label)| format!("{metric} {label}")).collect();
+        assert_eq!(found, ["gt_a x", "gt_a y", "gt_c w"]);
+    }
 
     /// Exercises an expression with labels, a histogram and a recorded series so that each name is found once.
     #[test]
