@@ -47,9 +47,9 @@ fn stopped(backend: Backend) -> Result<()> {
     let hc = Says::default();
     say(&hc, state("OPEN"));
     serve(&scene.pod, HC, &hc)?;
-    is_seen(&daemon, &scene.watched.name, "OPEN")?;
+    shows(&daemon.daemon, &scene.watched.name, "OPEN")?;
     say(&hc, state("DRAINING"));
-    is_seen(&daemon, &scene.watched.name, "DRAINING")?;
+    shows(&daemon.daemon, &scene.watched.name, "DRAINING")?;
 
     let before = scene.watched.count("gt_connections_closed_total", &[("class", "data")])?;
     signal(&daemon.daemon, Signal::SIGSTOP)?;
@@ -94,10 +94,6 @@ fn fill(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-fn is_seen(daemon: &Shared, pod: &str, state: &str) -> Result<()> {
-    shows(&daemon.daemon, pod, state)
-}
-
 fn shows(daemon: &Daemon, pod: &str, state: &str) -> Result<()> {
     eventually("the sidecar's state", Duration::from_secs(150), || {
         let told = daemon.metrics().ok()?.sum("gt_hc_state", &[("pod", pod), ("state", state)])?;
@@ -117,12 +113,12 @@ fn killed(backend: Backend) -> Result<()> {
     let hc = Says::default();
     say(&hc, state("OPEN"));
     serve(&scene.pod, HC, &hc)?;
-    is_seen(&first, &name, "OPEN")?;
+    shows(&first.daemon, &name, "OPEN")?;
     let mut pair = Pair::inbound(&scene)?;
     pair.request()?;
     pair.answer()?;
     say(&hc, state("DRAINING"));
-    is_seen(&first, &name, "DRAINING")?;
+    shows(&first.daemon, &name, "DRAINING")?;
     signal(&first.daemon, Signal::SIGKILL)?;
 
     let second = Daemon::start(&[
