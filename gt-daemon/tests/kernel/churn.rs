@@ -1,4 +1,6 @@
 //! Gauges after many connections at full speed: they equal what the kernel says, to the connection.
+//!
+//! An emulated machine is slow enough that full speed leaves a daemon no time to start: its client rests.
 
 use std::{
     fs,
@@ -15,7 +17,7 @@ use xtask::sandbox::eventually;
 use crate::{
     Case, Skip,
     conversation::abort,
-    daemon::{Backend, Daemon, Metrics, Shared},
+    daemon::{self, Backend, Daemon, Metrics, Shared},
     scene::{ESTABLISHED, Family, Row, Scene},
 };
 
@@ -33,10 +35,12 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
         .collect()
 }
 
+/// The client's rest after each connection in an emulated machine.
+const REST: Duration = Duration::from_millis(2);
+
 /// As many as are wanted on a real machine, fewer in an emulated one.
 pub fn many(real: u64, emulated: u64) -> u64 {
-    let emulates = std::env::var("GT_ENVIRONMENT").is_ok_and(|environment| environment.starts_with("vm"));
-    if emulates { emulated } else { real }
+    if daemon::emulated() { emulated } else { real }
 }
 
 /// Lets this process hold so many files open.
@@ -178,6 +182,9 @@ impl Hosts {
             for number in 0_u64.. {
                 if over.load(Ordering::Relaxed) && number >= least && kept.len() as u64 == KEPT {
                     break;
+                }
+                if daemon::emulated() {
+                    thread::sleep(REST);
                 }
                 let target = targets.next().context("no listener")?;
                 let peer = TcpStream::connect(target)?;
