@@ -18,10 +18,13 @@ use super::{
 };
 use crate::{
     deploy::rules,
+    sandbox::Netns,
     stage::{
         api::Api,
-        lb::{self, Checked, LoadBalancer},
+        client,
+        lb::{self, Checked, EXPORTER, LoadBalancer},
         prometheus::Prometheus,
+        serve::{Response, Server},
         workdir::Workdir,
     },
 };
@@ -30,6 +33,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) prometheus: Prometheus,
+    _exporter: Server,
     pub(super) workers: Vec<Worker>,
     pub(super) api: Arc<Api>,
     pub(super) lb: LoadBalancer,
@@ -71,8 +75,10 @@ impl Scene {
         }
         let targets: Vec<_> =
             workers.iter().map(|worker| (worker.name.clone(), worker.daemon.address())).collect();
-        let prometheus = Prometheus::start(&targets, &rules::base()?, workdir.path())?;
-        Ok(Self { prometheus, workers, api, lb, topology, workdir })
+        let exporter = relay(&topology.lb)?;
+        let prometheus =
+            Prometheus::start(&targets, exporter.address(), &rules::base()?, workdir.path())?;
+        Ok(Self { prometheus, _exporter: exporter, workers, api, lb, topology, workdir })
     }
 
     /// Where files may be put that go with it.
@@ -148,4 +154,13 @@ pub(super) fn slots(play: &Play) -> Vec<Slot> {
             place: u8::try_from(number / WORKERS).unwrap_or(u8::MAX),
         })
         .collect()
+}
+
+/// HAProxy's exporter where Prometheus finds it, which is in no namespace of the lab.
+fn relay(lb: &Arc<Netns>) -> Result<Server> {
+    let lb = Arc::clone(lb);
+    Server::start(move |request| match client::ask(&lb, EXPORTER, &request.method, &request.path) {
+        Ok(reply) => Response::new(reply.status, reply.body),
+        Err(error) => Response::new(503, format!("{error:#}\n")),
+    })
 }

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-pub use config::Config;
+pub use config::{Config, EXPORTER};
 pub use line::{Line, Session};
 pub use log::Log;
 

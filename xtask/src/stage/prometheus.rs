@@ -36,9 +36,15 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it with the daemons as targets, each with the name of its node, and waits until it answers. `rules` is a file
-    /// of rules as JSON. The targets are scraped as the PodMonitor in `deploy/` has it: their own labels go first.
-    pub fn start(targets: &[(String, SocketAddr)], rules: &Value, workdir: &Path) -> Result<Self> {
+    /// Starts it with the daemons as targets, each with the name of its node, and the load balancer's exporter, and waits until
+    /// it answers. `rules` is a file of rules as JSON. The daemons are scraped as the PodMonitor in `deploy/` has it: their own
+    /// labels go first.
+    pub fn start(
+        targets: &[(String, SocketAddr)],
+        lb: SocketAddr,
+        rules: &Value,
+        workdir: &Path,
+    ) -> Result<Self> {
         let directory = workdir.join("prometheus");
         fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let put = |name: &str, value: &Value| -> Result<PathBuf> {
@@ -60,7 +66,8 @@ impl Prometheus {
                 "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
                 "rule_files": [rules],
                 "scrape_configs": [
-                    {"job_name": "gt-daemon", "honor_labels": true, "static_configs": targets}
+                    {"job_name": "gt-daemon", "honor_labels": true, "static_configs": targets},
+                    {"job_name": "haproxy", "static_configs": [{"targets": [lb.to_string()]}]}
                 ],
             }),
         )?;

@@ -1,8 +1,16 @@
 //! HAProxy's configuration: a load balancer as the infrastructure team runs it, DOWN shuts every session of the server.
 
-use std::{fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
 
 use crate::stage::{envoy, hc, network};
+
+/// Where HAProxy's own Prometheus exporter listens, inside its namespace.
+pub const EXPORTER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8404);
 
 /// What differs from stage to stage.
 #[derive(Clone, Debug)]
@@ -63,6 +71,11 @@ defaults
 frontend fe
     bind {}
     default_backend {backend}
+
+frontend exporter
+    bind {EXPORTER}
+    no log
+    http-request use-service prometheus-exporter
 
 backend {backend}
     option httpchk GET /health_check.html
