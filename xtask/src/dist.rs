@@ -7,6 +7,7 @@ mod binaries;
 mod image;
 mod sbom;
 mod sums;
+pub mod unpack;
 
 use std::{
     fs,
@@ -36,7 +37,7 @@ pub struct Options {
 
 /// Makes everything.
 pub fn run(options: &Options) -> Result<()> {
-    setup::ensure(&[Need::Build, Need::Dist])?;
+    setup::ensure(&[Need::Build, Need::Image, Need::Dist])?;
     let work = cargo::target_dir().join("dist");
     let out = options.out.clone().unwrap_or_else(|| work.join("out"));
     if options.twice && !changes()?.is_empty() {
@@ -72,6 +73,15 @@ fn make(source: &Path, work: &Path, out: &Path) -> Result<Vec<(String, String)>>
     let sums = sums::of(out)?;
     fs::write(out.join("SHA256SUMS"), sums::text(&sums)).context("cannot write SHA256SUMS")?;
     Ok(sums)
+}
+
+/// Makes the image of a program that is built already, with what else `dist` says of it. Returns the archive.
+pub fn image_of(name: &str, program: &Path) -> Result<PathBuf> {
+    let work = cargo::target_dir().join("dist");
+    fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
+    let archive = work.join(format!("{name}-tried.oci.tar"));
+    image::make(name, program, &Commit::of(&cargo::root())?, &work, &archive)?;
+    Ok(archive)
 }
 
 /// The same from a clone at another place, which must come to the same.

@@ -35,7 +35,13 @@ use anyhow::{Context as _, Result, bail};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use crate::{artifacts as build, setup, setup::Need, stage::interrupt};
+use crate::{
+    artifacts as build,
+    deploy::container,
+    dist::unpack::unpack,
+    setup::{self, Need},
+    stage::{interrupt, workdir::Workdir},
+};
 use plan::{Mode, Play, Which, Wish};
 use scene::Scene;
 use story::{Story, write};
@@ -69,8 +75,11 @@ pub struct Options {
     /// gt-daemon to run, instead of building one
     #[arg(long, value_name = "FILE", requires = "hc")]
     daemon: Option<PathBuf>,
-    /// gt-hc to run, instead of building one
-    #[arg(long, value_name = "FILE", requires = "daemon")]
+    /// The image of gt-daemon to run, as cargo xtask dist makes it, instead of building gt-daemon
+    #[arg(long, value_name = "FILE", requires = "hc", conflicts_with = "daemon")]
+    image: Option<PathBuf>,
+    /// gt-hc to run, instead of building one; with --daemon or --image
+    #[arg(long, value_name = "FILE")]
     hc: Option<PathBuf>,
 }
 
@@ -80,6 +89,8 @@ struct Programs {
     daemon: PathBuf,
     hc: PathBuf,
     envoy: PathBuf,
+    /// Where the daemon lies when it came out of an image.
+    _unpacked: Option<Workdir>,
 }
 
 /// Plays what was asked for; an error when any round was not as it should be.
@@ -188,18 +199,44 @@ fn fail(score: &mut Score, play: &Play, name: &str, why: &str) -> Result<()> {
 
 /// Finds or builds what is played with.
 fn programs(options: &Options) -> Result<Programs> {
-    let (daemon, hc) = match (&options.daemon, &options.hc) {
-        (Some(daemon), Some(hc)) => {
-            setup::ensure(&[Need::Sandbox, Need::Demo, Need::Alerts])?;
-            let resolve =
-                |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
+    const NEEDS: [Need; 3] = [Need::Sandbox, Need::Demo, Need::Alerts];
+    let resolve =
+        |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
+    let mut unpacked = None;
+    let (daemon, hc) = match (&options.daemon, &options.image, &options.hc) {
+        (Some(daemon), _, Some(hc)) => {
+            setup::ensure(&NEEDS)?;
             (resolve(daemon)?, resolve(hc)?)
         }
-        _ => {
-            setup::ensure(&[Need::Build, Need::Sandbox, Need::Demo, Need::Alerts])?;
+        (None, Some(image), Some(hc)) => {
+            setup::ensure(&NEEDS)?;
+            let workdir = Workdir::create()?;
+            let daemon = out_of(&resolve(image)?, workdir.path())?;
+            unpacked = Some(workdir);
+            (daemon, resolve(hc)?)
+        }
+        (None, None, None) => {
+            setup::ensure(&[NEEDS.as_slice(), &[Need::Build]].concat())?;
             let built = build::release(&["gt-daemon", "gt-hc"])?;
             (built.join("gt-daemon"), built.join("gt-hc"))
         }
+        _ => bail!("--hc goes with --daemon or --image, and each of these with --hc: give both, or neither"),
     };
-    Ok(Programs { daemon, hc, envoy: setup::envoy::envoy()? })
+    Ok(Programs { daemon, hc, envoy: setup::envoy::envoy()?, _unpacked: unpacked })
+}
+
+/// The daemon of an image, which must be all that is in it, and what the DaemonSet starts.
+fn out_of(image: &Path, into: &Path) -> Result<PathBuf> {
+    let unpacked = unpack(image, into)?;
+    let (files, daemon_set) = (unpacked.files()?, container::daemon_set()?);
+    let (_, container) = container::parts(&daemon_set);
+    let started = container["command"][0].as_str().unwrap_or_default();
+    if unpacked.command.first().is_none_or(|entry| entry != started) || files != [started] {
+        bail!(
+            "the image {} starts {:?} and has {files:?}: the DaemonSet starts {started}, and there should be nothing else",
+            image.display(),
+            unpacked.command
+        );
+    }
+    Ok(unpacked.root.join(started.trim_start_matches('/')))
 }

@@ -36,12 +36,14 @@ pub enum Need {
     Alerts,
     /// Render and judge what is applied to a cluster.
     Deploy,
+    /// Make an image of a program.
+    Image,
     /// Make what is handed to others. Not part of a whole set-up: nothing else needs it.
     Dist,
 }
 
 /// Everything that tests and the other commands need.
-pub const ALL: [Need; 9] = [
+pub const ALL: [Need; 10] = [
     Need::Build,
     Need::Sandbox,
     Need::Runtime,
@@ -49,6 +51,7 @@ pub const ALL: [Need; 9] = [
     Need::Vm,
     Need::Alerts,
     Need::Deploy,
+    Need::Image,
     Need::Browser,
     Need::Terminal,
 ];

@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 
 use crate::{
     artifacts::{self, Artifacts},
-    cargo,
+    cargo, dist,
     libtest::Report,
     sandbox,
     setup::{self, nightly},
@@ -179,9 +179,10 @@ fn lab(built: &Artifacts, report: &mut Report) -> Result<Ended> {
         return Ok(Ended::skipped("not root: namespaces, cgroups and bpf() need it"));
     }
     let (_, daemon, hc) = built.join()?;
+    let image = dist::image_of("gt-daemon", daemon)?;
     // A process of its own: a signal ends it in its own way, with all that it has made removed.
     let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
-    command.args(["lab", "all", "--short", "--daemon"]).arg(daemon).arg("--hc").arg(hc);
+    command.args(["lab", "all", "--short", "--image"]).arg(image).arg("--hc").arg(hc);
     command.current_dir(cargo::root());
     streamed("lab", command, report)?;
     Ok(Ended::counted(report.counted.unwrap_or_default()))

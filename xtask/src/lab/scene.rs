@@ -76,8 +76,7 @@ impl Scene {
         let targets: Vec<_> =
             workers.iter().map(|worker| (worker.name.clone(), worker.daemon.address())).collect();
         let exporter = relay(&topology.lb)?;
-        let prometheus =
-            Prometheus::start(&targets, exporter.address(), &rules::base()?, workdir.path())?;
+        let prometheus = Prometheus::start(&targets, exporter.address(), &rules::base()?, workdir.path())?;
         Ok(Self { prometheus, _exporter: exporter, workers, api, lb, topology, workdir })
     }
 
