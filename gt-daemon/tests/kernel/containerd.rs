@@ -1,6 +1,7 @@
 //! Whose socket is it, with pods that a real containerd has made on its CRI socket.
 
 mod cri;
+mod daemon_set;
 mod hierarchies;
 mod image;
 mod kubelet;
@@ -13,7 +14,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use xtask::sandbox::{Netns, eventually};
+use xtask::{
+    deploy::container,
+    sandbox::{Netns, eventually},
+};
 
 use self::{
     kubelet::{Pod, Spec},
@@ -31,6 +35,7 @@ const GATEWAY: Spec = Spec {
     uid: "8ba3b3c8-6cb5-4d4f-9c3e-2a8f1a7d7f10",
     burstable: true,
     host_network: false,
+    watches: false,
 };
 
 /// A pod that shares the gateway's name, in another namespace and of another QoS class.
@@ -56,7 +61,10 @@ pub fn cases(unfit: Option<&String>) -> Vec<Case> {
             let name = format!("containerd::{}::{test}", driver.name());
             cases.push(Case::new(name.clone(), skip, move || on_a_node(&name, driver, run)));
         };
-        case("pods_by_their_namespaces", skip, pods);
+        case("pods_by_their_namespaces", skip.clone(), pods);
+        // A guest has no files of the repository.
+        let manifest = skip.or_else(|| container::daemon_set().err().map(|error| format!("{error:#}")));
+        case("as_the_daemon_set_says", manifest, daemon_set::watches);
         case("containers_and_host_networks", unified, containers);
     }
     cases

@@ -184,7 +184,7 @@ impl Daemon {
 pub struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
-    fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         let mut series = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (key, value) = line.rsplit_once(' ').with_context(|| format!("no value in {line:?}"))?;

@@ -74,11 +74,17 @@ pub struct NamespaceOption {
     pub pid: i32,
 }
 
+/// `SecurityProfile`, of the kind `RuntimeDefault`, which is 0 and so not sent.
+#[derive(Clone, PartialEq, Message)]
+pub struct RuntimeDefault {}
+
 /// `LinuxSandboxSecurityContext`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SandboxSecurity {
     #[prost(message, optional, tag = "1")]
     pub namespace_options: Option<NamespaceOption>,
+    #[prost(message, optional, tag = "9")]
+    pub seccomp: Option<RuntimeDefault>,
 }
 
 /// `LinuxPodSandboxConfig`.
@@ -211,11 +217,57 @@ pub struct KeyValue {
     pub value: String,
 }
 
+/// `Capability`, names without `CAP_`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Capabilities {
+    #[prost(string, repeated, tag = "1")]
+    pub add: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub drop: Vec<String>,
+}
+
+/// `Int64Value`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Number {
+    #[prost(int64, tag = "1")]
+    pub value: i64,
+}
+
 /// `LinuxContainerSecurityContext`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ContainerSecurity {
+    #[prost(message, optional, tag = "1")]
+    pub capabilities: Option<Capabilities>,
     #[prost(message, optional, tag = "3")]
     pub namespace_options: Option<NamespaceOption>,
+    #[prost(message, optional, tag = "5")]
+    pub run_as_user: Option<Number>,
+    #[prost(bool, tag = "7")]
+    pub readonly_rootfs: bool,
+    #[prost(bool, tag = "11")]
+    pub no_new_privs: bool,
+    #[prost(message, optional, tag = "15")]
+    pub seccomp: Option<RuntimeDefault>,
+}
+
+/// `MountPropagation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Propagation {
+    Private = 0,
+    HostToContainer = 1,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Mount {
+    #[prost(string, tag = "1")]
+    pub container_path: String,
+    #[prost(string, tag = "2")]
+    pub host_path: String,
+    #[prost(bool, tag = "3")]
+    pub readonly: bool,
+    #[prost(enumeration = "Propagation", tag = "5")]
+    pub propagation: i32,
 }
 
 /// `LinuxContainerConfig`.
@@ -231,8 +283,15 @@ pub struct ContainerConfig {
     pub metadata: Option<ContainerMetadata>,
     #[prost(message, optional, tag = "2")]
     pub image: Option<ImageSpec>,
+    /// In place of the image's entry point.
+    #[prost(string, repeated, tag = "3")]
+    pub command: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub args: Vec<String>,
     #[prost(message, repeated, tag = "6")]
     pub envs: Vec<KeyValue>,
+    #[prost(message, repeated, tag = "7")]
+    pub mounts: Vec<Mount>,
     /// Below the sandbox's `log_directory`.
     #[prost(string, tag = "11")]
     pub log_path: String,

@@ -6,23 +6,31 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// The image's name. Nothing is ever fetched by it.
+/// The name of the image with this program. Nothing is ever fetched by it.
 pub const NAME: &str = "gt.test/program:1";
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Where the program lies in the image.
-const PROGRAM: &str = "program";
+/// What is in an image.
+pub struct Content<'a> {
+    pub name: &'a str,
+    /// A program of this machine.
+    pub program: &'a Path,
+    /// Where it lies in the image, from its root.
+    pub place: &'a str,
+    /// The environment that it runs with, `NAME=value` each.
+    pub environment: &'a [String],
+}
 
-/// Writes the image as an archive of the OCI image layout (opencontainers/image-spec, image-layout.md), which
-/// runs `program` with an environment of its own, `NAME=value` each.
-pub fn write(program: &Path, environment: &[String], to: &Path) -> Result<()> {
+/// Writes the image as an archive of the OCI image layout (opencontainers/image-spec, image-layout.md).
+pub fn write(content: &Content, to: &Path) -> Result<()> {
+    let &Content { name, program, place, environment } = content;
     let program = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
-    let layer = Blob::new(archive(&[(PROGRAM.to_owned(), &program, 0o755)])?);
+    let layer = Blob::new(archive(&[(place.to_owned(), &program, 0o755)])?);
     let config = Blob::new(serde_json::to_vec(&json!({
         "architecture": if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" },
         "os": "linux",
-        "config": { "Entrypoint": [format!("/{PROGRAM}")], "Env": environment },
+        "config": { "Entrypoint": [format!("/{place}")], "Env": environment },
         "rootfs": { "type": "layers", "diff_ids": [layer.digest] },
     }))?);
     let manifest = Blob::new(serde_json::to_vec(&json!({
@@ -32,7 +40,7 @@ pub fn write(program: &Path, environment: &[String], to: &Path) -> Result<()> {
         "layers": [layer.descriptor("application/vnd.oci.image.layer.v1.tar")],
     }))?);
     let mut entry = manifest.descriptor(MANIFEST);
-    entry["annotations"] = json!({ "io.containerd.image.name": NAME });
+    entry["annotations"] = json!({ "io.containerd.image.name": name });
     let index = serde_json::to_vec(&json!({ "schemaVersion": 2, "manifests": [entry] }))?;
 
     let layout = archive(&[

@@ -9,8 +9,8 @@ use super::{
     cri::{
         ContainerConfig, ContainerMetadata, ContainerSecurity, CreateContainer, ImageSpec, KeyValue,
         LinuxContainer, LinuxSandbox, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
-        PodSandboxStatus, RemovePodSandbox, RunPodSandbox, SandboxSecurity, StartContainer, StopContainer,
-        StopPodSandbox,
+        PodSandboxStatus, RemovePodSandbox, RunPodSandbox, RuntimeDefault, SandboxSecurity, StartContainer,
+        StopContainer, StopPodSandbox,
     },
     hierarchies::Everywhere,
     image,
@@ -30,6 +30,8 @@ pub struct Spec {
     /// Whether its QoS class is `Burstable`; else it is `Guaranteed`, and lies directly below `kubepods`.
     pub burstable: bool,
     pub host_network: bool,
+    /// Whether its processes see all of the node's, and the runtime's own seccomp profile is asked for: gt's own pod.
+    pub watches: bool,
 }
 
 impl Spec {
@@ -66,6 +68,11 @@ pub fn logs(node: &Node) -> PathBuf {
     node.directory().join("log/pods")
 }
 
+/// The directory that stands for `/var/log/containers`.
+pub fn links(node: &Node) -> PathBuf {
+    logs(node).with_file_name("containers")
+}
+
 impl<'a> Pod<'a> {
     /// Makes the pod's cgroup, its log directory and its sandbox.
     pub fn start(node: &'a Node, spec: Spec) -> Result<Self> {
@@ -87,7 +94,10 @@ impl<'a> Pod<'a> {
             log_directory: logs.display().to_string(),
             linux: Some(LinuxSandbox {
                 cgroup_parent: parent,
-                security_context: Some(SandboxSecurity { namespace_options: Some(namespaces(&spec)) }),
+                security_context: Some(SandboxSecurity {
+                    namespace_options: Some(namespaces(&spec)),
+                    seccomp: spec.watches.then_some(RuntimeDefault {}),
+                }),
             }),
         };
         let request = RunPodSandbox { config: Some(config.clone()) };
@@ -100,39 +110,50 @@ impl<'a> Pod<'a> {
     pub fn serve(&mut self, name: &str, port: u16) -> Result<Container> {
         let address = if self.spec.host_network { "127.0.0.1" } else { "0.0.0.0" };
         let (key, value) = child::listen(&format!("{address}:{port}"));
+        let (id, log) = self.run(
+            name,
+            ContainerConfig {
+                image: Some(ImageSpec { image: image::NAME.to_owned() }),
+                envs: vec![KeyValue { key: key.to_owned(), value }],
+                linux: Some(LinuxContainer {
+                    security_context: Some(ContainerSecurity {
+                        namespace_options: Some(namespaces(&self.spec)),
+                        ..ContainerSecurity::default()
+                    }),
+                }),
+                ..ContainerConfig::default()
+            },
+        )?;
+        let port =
+            eventually("the container to listen", START, || listening_port(&fs::read_to_string(&log).ok()?))?;
+        Ok(Container { id, address: self.address(port)? })
+    }
+
+    /// Starts a container, which gets its name and its log here. Returns its id and the log.
+    pub fn run(&mut self, name: &str, config: ContainerConfig) -> Result<(String, PathBuf)> {
         let made = self.made.entry(name.to_owned()).or_default();
         let attempt = *made;
         *made += 1;
         let log_path = format!("{name}/{attempt}.log");
         let log = PathBuf::from(&self.config.log_directory).join(&log_path);
         fs::create_dir_all(log.parent().context("a log in a directory")?)?;
-        let config = ContainerConfig {
-            metadata: Some(ContainerMetadata { name: name.to_owned(), attempt }),
-            image: Some(ImageSpec { image: image::NAME.to_owned() }),
-            envs: vec![KeyValue { key: key.to_owned(), value }],
-            log_path,
-            linux: Some(LinuxContainer {
-                security_context: Some(ContainerSecurity { namespace_options: Some(namespaces(&self.spec)) }),
-            }),
-        };
+        let metadata = Some(ContainerMetadata { name: name.to_owned(), attempt });
         let request = CreateContainer {
             pod_sandbox_id: self.sandbox.clone(),
-            config: Some(config),
+            config: Some(ContainerConfig { metadata, log_path, ..config }),
             sandbox_config: Some(self.config.clone()),
         };
         let id = self.node.cri.call(request)?.id;
         self.node.cri.call(StartContainer { id: id.clone() })?;
-        let links = logs(self.node).with_file_name("containers");
+        let links = links(self.node);
         fs::create_dir_all(&links)?;
         let link = format!("{}_{}_{name}-{id}.log", self.spec.name, self.spec.namespace);
         symlink(&log, links.join(link))?;
-        let port =
-            eventually("the container to listen", START, || listening_port(&fs::read_to_string(&log).ok()?))?;
-        Ok(Container { id, address: self.address(port)? })
+        Ok((id, log))
     }
 
     /// Where the pod's sockets are reached.
-    fn address(&self, port: u16) -> Result<SocketAddr> {
+    pub fn address(&self, port: u16) -> Result<SocketAddr> {
         if self.spec.host_network {
             return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
         }
@@ -167,7 +188,8 @@ pub struct Container {
     pub address: SocketAddr,
 }
 
-fn namespaces(spec: &Spec) -> NamespaceOption {
+pub fn namespaces(spec: &Spec) -> NamespaceOption {
     let network = if spec.host_network { NamespaceMode::Node } else { NamespaceMode::Pod };
-    NamespaceOption { network: network.into(), pid: NamespaceMode::Container.into() }
+    let pid = if spec.watches { NamespaceMode::Node } else { NamespaceMode::Container };
+    NamespaceOption { network: network.into(), pid: pid.into() }
 }

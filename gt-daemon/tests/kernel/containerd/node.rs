@@ -20,7 +20,7 @@ use xtask::sandbox::{Netns, Process, eventually, run};
 use super::{
     cri::{Cri, ImageSpec, ImageStatus},
     hierarchies::{Controllers, Everywhere},
-    image,
+    image::{self, Content},
 };
 
 /// The first three bytes of all pods' addresses; the peer has the last byte 1.
@@ -124,11 +124,22 @@ impl Node {
         end_of_log(self.directory())
     }
 
-    /// Gives containerd its one image, with this program in it.
+    /// Gives containerd the image of all pods, with this program in it.
     pub fn import(&self) -> Result<()> {
-        let archive = self.directory().join("image.tar");
         let program = std::env::current_exe()?;
-        image::write(&program, &[crate::child::pause()], &archive)?;
+        let environment = [crate::child::pause()];
+        self.import_image(&Content {
+            name: image::NAME,
+            program: &program,
+            place: "program",
+            environment: &environment,
+        })
+    }
+
+    /// Gives containerd an image.
+    pub fn import_image(&self, content: &Content) -> Result<()> {
+        let archive = self.directory().join("image.tar");
+        image::write(content, &archive)?;
         let mut command = Command::new("ctr");
         command.arg("--address").arg(self.directory().join("socket"));
         command.args(["--namespace", "k8s.io", "images", "import", "--snapshotter", "overlayfs"]);
@@ -136,7 +147,7 @@ impl Node {
         fs::remove_file(&archive)?;
         // The plugin hears of it by an event.
         eventually("the image", START, || {
-            let image = Some(ImageSpec { image: image::NAME.to_owned() });
+            let image = Some(ImageSpec { image: content.name.to_owned() });
             self.cri.call(ImageStatus { image }).ok()?.image.map(drop)
         })
     }

@@ -14,6 +14,8 @@ mount --make-rprivate /
 root=$dir/root
 mount --rbind / "$root"
 mount -o remount,bind,ro "$root"
+# As systemd has all mounts of a machine: containers may ask for what is mounted there later.
+mount --make-rshared "$root/sys"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/var/lib"
