@@ -34,7 +34,7 @@ use stage::{Side, Stage};
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
-    /// Time each hook beside an empty one, and connections a second with and without gt-daemon
+    /// Time each hook beside an empty one, and connections and requests a second with and without gt-daemon
     Hooks(Options),
     /// Compare gt's look at an Envoy with a process that is started in the pod to ask the same
     Reading(reading::Options),
@@ -45,7 +45,7 @@ pub enum Bench {
 /// How the benchmark may be told to differ.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How often connections a second are compared; the goal speaks of at least 7 times
+    /// How often connections and requests a second are compared; the goal speaks of at least 7 times
     #[arg(long, value_name = "N", default_value_t = PAIRS, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
     /// Where to write the figures as JSON
@@ -117,8 +117,8 @@ fn hooks(options: &Options) -> Result<()> {
     let ground = Ground::make("hooks")?;
     let Ground { stage, binaries, machine, .. } = &ground;
     let hooks = time_hooks(stage, binaries, &options.attach)?;
-    let pairs = compare(stage, binaries, &options.attach, options.pairs)?;
-    let results = Results { hooks, pairs };
+    let rate = |ending| compare(stage, binaries, &options.attach, options.pairs, ending);
+    let results = Results { hooks, connections: rate(Ending::Close)?, requests: rate(Ending::Kept)? };
     print!("{}", report::table(&results));
     if let Some(file) = &options.json {
         fs::write(file, report::json(&results, machine))
@@ -164,7 +164,7 @@ fn time_hooks(stage: &Stage, binaries: &Binaries, attach: &str) -> Result<Vec<Ho
                         rounds.push(figures::Round {
                             side,
                             ending,
-                            connections: done.connections,
+                            connections: done.count,
                             spent: after.since(&before),
                         });
                     }
@@ -176,8 +176,15 @@ fn time_hooks(stage: &Stage, binaries: &Binaries, attach: &str) -> Result<Vec<Ho
     Ok(figures::hooks(&known, &rounds))
 }
 
-/// Counts connections a second with and without the daemon, which watches the pod that serves them.
-fn compare(stage: &Stage, binaries: &Binaries, attach: &str, pairs: u32) -> Result<Vec<Pair>> {
+/// Counts connections or requests a second with and without the daemon, which watches the pod that serves them.
+fn compare(
+    stage: &Stage,
+    binaries: &Binaries,
+    attach: &str,
+    pairs: u32,
+    ending: Ending,
+) -> Result<Vec<Pair>> {
+    let what = if ending == Ending::Kept { "requests" } else { "connections" };
     let half = |with: bool| -> Result<f64> {
         interrupt::check()?;
         let daemon = if with {
@@ -187,8 +194,8 @@ fn compare(stage: &Stage, binaries: &Binaries, attach: &str, pairs: u32) -> Resu
         } else {
             None
         };
-        stage.load(Side::Watched, &Load { length: WARM_UP, ending: Ending::Close })?;
-        let done = stage.load(Side::Watched, &Load { length: HALF, ending: Ending::Close })?;
+        stage.load(Side::Watched, &Load { length: WARM_UP, ending })?;
+        let done = stage.load(Side::Watched, &Load { length: HALF, ending })?;
         drop(daemon);
         // What detaching leaves to the kernel is not the next half's.
         interrupt::pause(Duration::from_millis(300))?;
@@ -207,7 +214,7 @@ fn compare(stage: &Stage, binaries: &Binaries, attach: &str, pairs: u32) -> Resu
         // The first warms up.
         if number > 0 {
             println!(
-                "bench: pair {number}: {with:.0} connections/s with, {without:.0} without, ratio {:.3}",
+                "bench: pair {number}: {with:.0} {what}/s with, {without:.0} without, ratio {:.3}",
                 pair.ratio()
             );
             measured.push(pair);

@@ -1,4 +1,4 @@
-//! Connections as fast as they go: open, one request, its answer, close (or reset).
+//! Connections as fast as they go: open, one request, its answer, close (or reset); or requests on connections that stay.
 
 use std::{
     io::{Read as _, Write as _},
@@ -28,6 +28,8 @@ pub(super) enum Ending {
     Close,
     /// The client sends an RST.
     Reset,
+    /// Not before the load is over: each client has one connection for all of its requests.
+    Kept,
 }
 
 /// What to do.
@@ -40,15 +42,16 @@ pub(super) struct Load {
 /// What was done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    pub(super) connections: u64,
+    /// Connections, each with one request; requests where connections stay.
+    pub(super) count: u64,
     time: Duration,
 }
 
 impl Done {
     pub(super) fn per_second(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a count far below 2^52")]
-        let connections = self.connections as f64;
-        connections / self.time.as_secs_f64()
+        let count = self.count as f64;
+        count / self.time.as_secs_f64()
     }
 }
 
@@ -56,7 +59,7 @@ impl Done {
 pub(super) fn run(address: SocketAddr, load: &Load) -> Result<Done> {
     let started = Instant::now();
     let until = started + load.length;
-    let connections = thread::scope(|scope| {
+    let count = thread::scope(|scope| {
         let clients: Vec<_> =
             (0..THREADS).map(|_| scope.spawn(|| client(address, load.ending, until))).collect();
         clients
@@ -64,10 +67,13 @@ pub(super) fn run(address: SocketAddr, load: &Load) -> Result<Done> {
             .map(|client| client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .sum::<Result<u64>>()
     })?;
-    Ok(Done { connections, time: started.elapsed() })
+    Ok(Done { count, time: started.elapsed() })
 }
 
 fn client(address: SocketAddr, ending: Ending, until: Instant) -> Result<u64> {
+    if ending == Ending::Kept {
+        return requests(address, until);
+    }
     let mut connections = 0;
     while Instant::now() < until {
         connection(address, ending).with_context(|| format!("connection {connections} to {address}"))?;
@@ -103,11 +109,27 @@ pub(super) fn paced(address: SocketAddr, per_second: u32, length: Duration) -> R
     })
 }
 
-fn connection(address: SocketAddr, ending: Ending) -> Result<()> {
+/// Requests on one connection, each after the answer to the one before.
+fn requests(address: SocketAddr, until: Instant) -> Result<u64> {
     let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    let mut requests = 0;
+    while Instant::now() < until {
+        request(&mut stream).with_context(|| format!("request {requests} to {address}"))?;
+        requests += 1;
+    }
+    Ok(requests)
+}
+
+fn request(stream: &mut TcpStream) -> Result<()> {
     stream.write_all(REQUEST)?;
     let mut answer = [0; ANSWER.len()];
-    stream.read_exact(&mut answer)?;
+    Ok(stream.read_exact(&mut answer)?)
+}
+
+fn connection(address: SocketAddr, ending: Ending) -> Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    request(&mut stream)?;
     if ending == Ending::Reset {
         setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
     }
@@ -141,12 +163,17 @@ impl Server {
     }
 }
 
+/// Answers requests until the client's FIN or RST.
 fn answer(mut stream: TcpStream) -> Result<()> {
     let mut request = [0; REQUEST.len()];
-    stream.read_exact(&mut request)?;
-    stream.write_all(ANSWER)?;
-    // Ends with the client's FIN or RST.
-    stream.read(&mut request).map(drop).context("the client reset the connection")
+    loop {
+        let first = stream.read(&mut request).context("the client reset the connection")?;
+        if first == 0 {
+            return Ok(());
+        }
+        stream.read_exact(&mut request[first..])?;
+        stream.write_all(ANSWER)?;
+    }
 }
 
 impl Drop for Server {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::SystemTime};
 use serde_json::json;
 
 use super::{
-    figures::{HookFigure, LEAST_RATE, Over, Results},
+    figures::{HookFigure, Over, Rate, Results},
     machine::Machine,
 };
 use crate::stage::clock;
@@ -31,12 +31,15 @@ pub(super) fn table(results: &Results) -> String {
             runs(figure),
         );
     }
-    let (median, least, most) = results.rate();
-    let _never_fails = writeln!(
-        text,
-        "connections a second, with : without gt-daemon: {median:.3} ({least:.3} to {most:.3}, {} pairs), goal {LEAST_RATE}",
-        results.pairs.len()
-    );
+    for rate in results.rates() {
+        let _never_fails = writeln!(
+            text,
+            "{} a second, with : without gt-daemon: {}, goal {}",
+            rate.what,
+            ratio(&rate),
+            rate.goal
+        );
+    }
     let missed = results.missed();
     if missed.is_empty() {
         text.push_str("all goals reached\n");
@@ -51,6 +54,11 @@ fn nanoseconds(over: Option<Over>) -> String {
         || "did not run".to_owned(),
         |over| format!("{:.0} ({:.0} to {:.0})", over.median, over.least, over.most),
     )
+}
+
+fn ratio(rate: &Rate) -> String {
+    let (median, least, most) = rate.ratio();
+    format!("{median:.3} ({least:.3} to {most:.3} in {} pairs)", rate.pairs.len())
 }
 
 fn runs(figure: &HookFigure) -> String {
@@ -80,17 +88,25 @@ pub(super) fn json(results: &Results, machine: &Machine) -> String {
             })
         })
         .collect();
-    let (median, least, most) = results.rate();
-    let pairs: Vec<_> =
-        results.pairs.iter().map(|pair| json!({ "with": pair.with, "without": pair.without })).collect();
+    let rates: serde_json::Map<_, _> = results
+        .rates()
+        .into_iter()
+        .map(|rate| {
+            let (median, least, most) = rate.ratio();
+            let pairs: Vec<_> =
+                rate.pairs.iter().map(|pair| json!({ "with": pair.with, "without": pair.without })).collect();
+            let value = json!({
+                "ratio": median, "least": least, "most": most, "goal": rate.goal,
+                "reached": !rate.is_missed(), "pairs": pairs,
+            });
+            (rate.what.to_owned(), value)
+        })
+        .collect();
     let value = json!({
         "time": clock::utc(SystemTime::now()),
         "machine": machine.json(),
         "hooks": hooks,
-        "rate": {
-            "ratio": median, "least": least, "most": most, "goal": LEAST_RATE,
-            "reached": median >= LEAST_RATE, "pairs": pairs,
-        },
+        "rates": rates,
         "missed": results.missed(),
     });
     format!("{value:#}\n")
@@ -118,12 +134,12 @@ pub(super) fn markdown(results: &Results) -> String {
             runs(figure),
         );
     }
-    let (median, least, most) = results.rate();
-    let rate = format!(
-        "{median:.3} ({least:.3} to {most:.3} in {} pairs){}",
-        results.pairs.len(),
-        if median < LEAST_RATE { " **missed**" } else { "" }
-    );
+    let mut rates = String::new();
+    for rate in results.rates() {
+        let mark = if rate.is_missed() { " **missed**" } else { "" };
+        let _never_fails =
+            writeln!(rates, "- {}: {}{mark}, goal: at least {}", rate.what, ratio(&rate), rate.goal);
+    }
     format!(
         "Both ends of every connection and the daemon share these CPUs.
 
@@ -144,14 +160,14 @@ The load is in namespaces joined by veth: four clients and four workers open, se
 fast as they can. For the RST hooks the client ends each connection by an RST instead. Rounds take turns; programs
 on one hook run one after the other, so gt's are first in half of the rounds.
 
-### Connections a second
+### Connections and requests a second
 
 With gt-daemon : without, in turns, each pair a ratio; the median of the pairs, and the least and the most:
 
-{rate}, goal: at least {LEAST_RATE}
-
-The load is the same, without an RST and without the statistics. The server's namespace is watched, the clients'
-is not; all connections are of user traffic, and the daemon reads every event.
+{rates}
+*Connections*: the same load, without an RST and without the statistics. *Requests*: four clients with a connection each, which
+stays; a request follows the answer to the one before. The server's namespace is watched, the clients' is not; all connections
+are of user traffic, and the daemon reads every event.
 "
     )
 }
@@ -166,7 +182,8 @@ mod tests {
         let hook = Hook { question: "state_change".to_owned(), target: "t".to_owned(), ..Hook::default() };
         Results {
             hooks: vec![HookFigure { hook, watched: over(251.0), unwatched: None }],
-            pairs: vec![Pair { with: 98.0, without: 100.0 }],
+            connections: vec![Pair { with: 98.0, without: 100.0 }],
+            requests: vec![Pair { with: 98.0, without: 100.0 }],
         }
     }
 
@@ -176,13 +193,15 @@ mod tests {
         let machine =
             Machine { kernel: "6.1".to_owned(), cpu: "x".to_owned(), cpus: 2, idle: 99.4, other_daemons: 1 };
         let text = markdown(&results());
-        assert!(text.contains("| 251 (250 to 252) **missed** | 250 | did not run | 120 | 9.0 |"), "{text}");
+        assert!(text.contains("| 251 (250 to 252) **missed** | 150 | did not run | 60 | 9.0 |"), "{text}");
         assert!(machine.to_string().contains("kernel 6.1, 2 x x, 99 % idle before the run, 1 other"));
-        assert!(text.contains("\n0.980 (0.980 to 0.980 in 1 pairs), goal"));
+        assert!(text.contains("\n- connections: 0.980 (0.980 to 0.980 in 1 pairs), goal: at least 0.98\n"));
+        assert!(text.contains("\n- requests: 0.980 (0.980 to 0.980 in 1 pairs) **missed**, goal"));
         assert!(table(&results()).contains("goals missed:\n- state_change on t takes 251 ns"));
         let json: serde_json::Value = serde_json::from_str(&json(&results(), &machine)).unwrap();
         assert_eq!(json["hooks"][0]["watched"]["reached"], false);
         assert!(json["hooks"][0]["other"].is_null());
-        assert_eq!(json["rate"]["reached"], true);
+        assert_eq!(json["rates"]["connections"]["reached"], true);
+        assert_eq!(json["rates"]["requests"]["reached"], false);
     }
 }
