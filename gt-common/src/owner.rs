@@ -19,6 +19,16 @@ pub const DEFAULT_SLOTS: u32 = 1024;
 /// container's scope below the pod's, and nested scopes some runtimes make below the container's.
 pub const CGROUP_LEVELS: u32 = 4;
 
+/// How many places there are for what is known of network namespaces in an array; a power of two.
+pub const NAMESPACE_PLACES: u32 = 4096;
+
+/// The place of a network namespace, by its inode number. Namespaces get the lowest number that is free, so few
+/// share one.
+#[must_use]
+pub const fn namespace_place(inode: u32) -> u32 {
+    inode % NAMESPACE_PLACES
+}
+
 /// Whose a socket is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

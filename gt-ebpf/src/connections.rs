@@ -9,7 +9,7 @@ use gt_common::{
     connection::{ADOPTED, CLOSED, Connection, How, LEFT, Lane, PodFacts, Protocol, port_key},
     layout::ABSENT,
     own::OWN_IN_NETWORK_ORDER,
-    owner::{DEFAULT_SLOTS, Owner, Slot},
+    owner::{DEFAULT_SLOTS, NAMESPACE_PLACES, Owner, Slot, namespace_place},
 };
 
 use crate::{
@@ -29,18 +29,15 @@ static PORTS: HashMap<u64, u32> = HashMap::with_max_entries(16 * DEFAULT_SLOTS, 
 #[map]
 static PODS: Array<PodFacts> = Array::with_max_entries(DEFAULT_SLOTS, 0);
 
-/// Whether a connection of a namespace was ever entered, by the low bits of the namespace's inode number: most
+/// Whether a connection of a namespace was ever entered, by the namespace's place: most
 /// sockets of a node are in namespaces that never were watched, and need no look-up.
 #[map]
-static ENTERED: Array<u64> = Array::with_max_entries(ENTERED_SIZE, 0);
-
-/// Namespaces get the lowest number that is free, so few share their low bits.
-const ENTERED_SIZE: u32 = 4096;
+static ENTERED: Array<u64> = Array::with_max_entries(NAMESPACE_PLACES, 0);
 
 /// A connection of a watched pod.
 #[inline(always)]
 pub(crate) fn find<M: Mem>(sk: *const u8) -> Option<&'static mut Connection> {
-    if M::CHEAP && ENTERED.get(owner::socket_netns::<M>(sk) % ENTERED_SIZE) == Some(&0) {
+    if M::CHEAP && ENTERED.get(namespace_place(owner::socket_netns::<M>(sk))) == Some(&0) {
         return None;
     }
     places::find(sk)
@@ -49,7 +46,7 @@ pub(crate) fn find<M: Mem>(sk: *const u8) -> Option<&'static mut Connection> {
 /// Says that a namespace has connections in the table; before they are there.
 #[inline(always)]
 fn enter(netns: u32) {
-    if let Some(entered) = ENTERED.get_ptr_mut(netns % ENTERED_SIZE) {
+    if let Some(entered) = ENTERED.get_ptr_mut(namespace_place(netns)) {
         unsafe { core::ptr::write_volatile(entered, 1) };
     }
 }

@@ -1,10 +1,13 @@
 //! Whose socket is it? The socket's own cgroup or an ancestor of it, then its network namespace (never the
 //! host's). Never the current task: these hooks run in softirq, on whatever was interrupted.
 
-use aya_ebpf::{macros::map, maps::HashMap};
+use aya_ebpf::{
+    macros::map,
+    maps::{Array, HashMap},
+};
 use gt_common::{
     layout::ABSENT,
-    owner::{CGROUP_LEVELS, DEFAULT_SLOTS, Owner},
+    owner::{CGROUP_LEVELS, DEFAULT_SLOTS, NAMESPACE_PLACES, Owner, namespace_place},
 };
 
 use crate::{
@@ -18,6 +21,11 @@ static CGROUP_OWNER: HashMap<u64, Owner> = HashMap::with_max_entries(4 * DEFAULT
 
 #[map]
 static NETNS_OWNER: HashMap<u32, Owner> = HashMap::with_max_entries(DEFAULT_SLOTS, 0);
+
+/// Zero where no namespace of this place was ever an owner's: an array is looked up in less time than a hash, and most
+/// namespaces of a node are nobody's. Set before the owner is there, and never taken back.
+#[map]
+static OWNED: Array<u32> = Array::with_max_entries(NAMESPACE_PLACES, 0);
 
 /// Whether more than `sock_common` may be read from a socket in this state: TIME_WAIT and request sockets are
 /// nothing more.
@@ -66,6 +74,9 @@ pub(crate) fn packet_netns(skb: *const u8) -> u32 {
 #[inline(always)]
 pub(crate) fn by_netns(inum: u32) -> Option<&'static Owner> {
     if inum == 0 || inum == host_netns() {
+        return None;
+    }
+    if OWNED.get(namespace_place(inum)) == Some(&0) {
         return None;
     }
     unsafe { NETNS_OWNER.get(inum) }

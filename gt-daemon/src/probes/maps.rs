@@ -14,7 +14,7 @@ use aya::{
 use gt_common::{
     connection::{CLOSED, Connection, CutKey, HcState, LEFT, Lane, PodFacts, Protocol, port_key},
     counters::{Counters, Losses},
-    owner::{Owner, Slot},
+    owner::{Owner, Slot, namespace_place},
 };
 
 use super::{ProbeError, chain, facts::Facts, places::Places};
@@ -26,6 +26,7 @@ pub struct Maps {
     losses: PerCpuArray<MapData, Losses>,
     cgroups: Mutex<HashMap<MapData, u64, Owner>>,
     namespaces: Mutex<HashMap<MapData, u32, Owner>>,
+    owned: Mutex<Array<MapData, u32>>,
     places: Places,
     connections: Mutex<HashMap<MapData, u64, Connection>>,
     cuts: Mutex<HashMap<MapData, CutKey, u64>>,
@@ -57,6 +58,7 @@ impl Maps {
             losses: take(ebpf, "LOSSES")?,
             cgroups: Mutex::new(take(ebpf, "CGROUP_OWNER")?),
             namespaces: Mutex::new(take(ebpf, "NETNS_OWNER")?),
+            owned: Mutex::new(take(ebpf, "OWNED")?),
             places: Places::take(ebpf)?,
             connections: Mutex::new(take(ebpf, "CONNECTIONS")?),
             cuts: Mutex::new(take(ebpf, "CUTS")?),
@@ -251,6 +253,8 @@ impl Maps {
 
     /// Makes a network namespace's sockets an owner's, where their cgroup says nothing.
     pub fn own_namespace(&self, inode: u32, owner: Owner) -> Result<(), ProbeError> {
+        // First: a program that finds no mark does not look for an owner.
+        lock(&self.owned).set(namespace_place(inode), 1, 0).map_err(failed("OWNED"))?;
         lock(&self.namespaces).insert(inode, owner, 0).map_err(failed("NETNS_OWNER"))
     }
 
