@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, [`latency`] one, `hooks` the
+//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, [`latency`] and [`rivals`] too, `hooks` the
 //! others.
 //!
 //! Owns: the order of the rounds of `hooks`. Refuses: absolute figures of hooks in [`document`], which would say more
@@ -13,6 +13,7 @@ mod machine;
 mod programs;
 mod reading;
 mod report;
+mod rivals;
 mod stage;
 
 use std::{fs, path::PathBuf, time::Duration};
@@ -38,6 +39,8 @@ pub enum Bench {
     Hooks(Options),
     /// Compare gt's look at an Envoy with a process that is started in the pod to ask the same
     Reading(reading::Options),
+    /// Watch the same resets by tcpdump, bpftrace and a poller, and compare what each takes and sees
+    Rivals(rivals::Options),
     /// Time the way from an event in the kernel to its line at a console
     Latency(latency::Options),
 }
@@ -80,6 +83,7 @@ pub fn run(what: &Bench) -> Result<()> {
     match what {
         Bench::Hooks(options) => hooks(options),
         Bench::Reading(options) => reading::run(options),
+        Bench::Rivals(options) => rivals::run(options),
         Bench::Latency(options) => latency::run(options),
     }
 }

@@ -19,6 +19,7 @@ use super::{
     Ground,
     daemon::{self, Binaries},
     document,
+    load::Ending,
     machine::Machine,
     stage::Stage,
 };
@@ -104,13 +105,13 @@ fn measure(stage: &Stage, binaries: &Binaries, attach: &str) -> Result<Results> 
     let printed: Arc<Mutex<Printed>> = Arc::default();
     let _console = console(&binaries.daemon, daemon.socket(), &printed)?;
     let now = || printed.lock().unwrap_or_else(PoisonError::into_inner);
-    stage.paced(RATE, WARM_UP)?;
+    stage.paced(RATE, WARM_UP, Ending::Close)?;
     interrupt::wait_for("the first lines", Duration::from_secs(5), || {
         Ok((!now().delays.is_empty()).then_some(()))
     })?;
     interrupt::pause(Duration::from_secs(1))?;
     *now() = Printed::default();
-    let made = stage.paced(RATE, LENGTH)?;
+    let made = stage.paced(RATE, LENGTH, Ending::Close)?;
     interrupt::pause(Duration::from_secs(1))?;
     let printed = std::mem::take(&mut *now());
     let Printed { mut delays, lost, first, last } = printed;

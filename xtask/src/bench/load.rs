@@ -83,7 +83,7 @@ fn client(address: SocketAddr, ending: Ending, until: Instant) -> Result<u64> {
 }
 
 /// Makes so many connections a second, each at its instant or as soon after it as can be; returns how many.
-pub(super) fn paced(address: SocketAddr, per_second: u32, length: Duration) -> Result<u64> {
+pub(super) fn paced(address: SocketAddr, per_second: u32, length: Duration, ending: Ending) -> Result<u64> {
     let began = Instant::now();
     let pause = Duration::from_secs(1) / per_second;
     thread::scope(|scope| {
@@ -95,8 +95,7 @@ pub(super) fn paced(address: SocketAddr, per_second: u32, length: Duration) -> R
                     break;
                 }
                 thread::sleep(at.saturating_sub(began.elapsed()));
-                connection(address, Ending::Close)
-                    .with_context(|| format!("connection {number} to {address}"))?;
+                connection(address, ending).with_context(|| format!("connection {number} to {address}"))?;
                 made += 1;
             }
             Ok(made)

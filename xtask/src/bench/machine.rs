@@ -90,6 +90,13 @@ fn times(stat: &str) -> (u64, u64) {
     (idle, fields.iter().sum())
 }
 
+/// Seconds in which the machine's CPUs were busy so far, of all together (`USER_HZ` is 100 everywhere gt runs).
+#[expect(clippy::cast_precision_loss, reason = "2^52 ticks are a million years")]
+pub(super) fn busy() -> Result<f64> {
+    let (idle, all) = times(&read("/proc/stat")?);
+    Ok(all.saturating_sub(idle) as f64 / 100.0)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "ticks of two seconds")]
 fn idle(before: (u64, u64), after: (u64, u64)) -> f64 {
     let idle = after.0.saturating_sub(before.0) as f64;

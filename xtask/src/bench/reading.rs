@@ -187,7 +187,7 @@ fn process(
 
 /// Microseconds of CPU time of all processes that were waited for (getrusage(2)).
 #[expect(clippy::cast_precision_loss, reason = "2^53 us are centuries")]
-fn children_us() -> Result<f64> {
+pub(super) fn children_us() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot ask what processes used")?;
     Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64)
 }

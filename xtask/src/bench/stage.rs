@@ -123,8 +123,18 @@ impl Stage {
     }
 
     /// Makes connections to the watched pod, so many a second; returns how many.
-    pub(super) fn paced(&self, per_second: u32, length: Duration) -> Result<u64> {
-        self.watched.client_end.enter(|| load::paced(self.watched.address, per_second, length))?
+    pub(super) fn paced(&self, per_second: u32, length: Duration, ending: Ending) -> Result<u64> {
+        self.watched.client_end.enter(|| load::paced(self.watched.address, per_second, length, ending))?
+    }
+
+    /// The network namespace of the pod that serves.
+    pub(super) fn watched_pod(&self) -> &Netns {
+        &self.watched.server_end
+    }
+
+    /// Where its files lie.
+    pub(super) fn directory(&self) -> &Path {
+        self.server_only.parent().unwrap_or(Path::new("/"))
     }
 
     /// Waits until the daemon counts connections of the pod.
