@@ -24,7 +24,7 @@ use xtask::sandbox::eventually;
 
 use crate::{
     Case, Skip,
-    daemon::{Backend, Shared, WatchedPod},
+    daemon::{self, Backend, Shared, WatchedPod},
     scene::{Family, Scene},
 };
 
@@ -74,6 +74,12 @@ impl Talk {
         Self { place, ..self }
     }
 
+    /// Whether it is about what is recognized where nothing is declared.
+    fn needs_recognition(&self) -> bool {
+        let recognized = protocols::TALKS.iter().any(|talk| talk.name == self.name);
+        matches!(self.place, Place::Stage) && (recognized || self.phases.contains("unknown"))
+    }
+
     const fn by(self, families: &'static [Family]) -> Self {
         Self { families, ..self }
     }
@@ -86,7 +92,8 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
         for talk in [phases::TALKS, ends::TALKS, protocols::TALKS, roles::TALKS].into_iter().flatten() {
             if talk.families.contains(&family) {
                 let name = format!("{}::conversations::{}_{}", backend.name(), talk.name, family.name());
-                cases.push(Case::new(name, skip.clone(), move || hold(backend, family, talk)));
+                let skip = skip.clone().or_else(|| talk.needs_recognition().then(daemon::unrecognized)?);
+                cases.push(Case::new(name, skip, move || hold(backend, family, talk)));
             }
         }
     }

@@ -72,6 +72,23 @@ pub fn doctor(backend: Backend) -> Result<serde_json::Value> {
     serde_json::from_slice(&output.stdout).context("doctor --json printed no JSON")
 }
 
+/// Whether this kernel lets programs look at what is read, and so tell what is spoken; by the daemon's own word.
+pub fn recognizes() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let report = doctor(Backend::Btf).unwrap_or_default();
+        let unseen = report["unseen"].as_array().into_iter().flatten();
+        !unseen.filter_map(serde_json::Value::as_str).any(|unseen| unseen.starts_with("what is spoken"))
+    })
+}
+
+/// Why a test of recognition cannot run here.
+pub fn unrecognized() -> Option<String> {
+    (!recognizes()).then(|| {
+        "programs cannot look at system calls (they can since 5.15), so no protocol is recognized".to_owned()
+    })
+}
+
 fn obstacles(backend: Backend) -> Option<String> {
     let report = match doctor(backend) {
         Ok(report) => report,

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use xtask::sandbox::{End, Netns, eventually, veth};
 
-use crate::daemon::{Shared, WatchedPod};
+use crate::daemon::{self, Shared, WatchedPod};
 
 /// The addresses a test talks by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,11 @@ impl Scene {
             &End { netns: &pod, device: DEVICE, addresses: &[&pod_addresses[0], &pod_addresses[1]] },
             &End { netns: &peer, device: "peer0", addresses: &[&peer_addresses[0], &peer_addresses[1]] },
         )?;
-        let watched = daemon.watch(&name, &format!("netns = \"{}\"\n{lines}", pod.path().display()))?;
+        // Where nothing is recognized, an SRE declares what the pod speaks.
+        let is_told = lines.contains("protocol") || daemon::recognizes();
+        let declared = if is_told { "" } else { "protocol = \"http1\"" };
+        let entry = format!("netns = \"{}\"\n{lines}\n{declared}\n", pod.path().display());
+        let watched = daemon.watch(&name, &entry)?;
         Ok(Self { watched, pod, peer, family })
     }
 
