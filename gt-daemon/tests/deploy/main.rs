@@ -3,6 +3,7 @@
 
 mod container;
 mod dashboards;
+mod docs;
 mod objects;
 mod operator;
 mod rights;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         container::cases(),
         rules::cases(),
         dashboards::cases(),
+        docs::cases(),
         systemd::cases(),
     ];
     suite::run(&arguments, cases.into_iter().flatten()).exit_code()
