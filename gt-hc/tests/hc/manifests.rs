@@ -51,11 +51,13 @@ fn keep_the_rules() -> anyhow::Result<()> {
 
 /// Exercises each number by a wrong one, in both forms, so that a contradiction is told.
 fn contradictions_are_told() -> anyhow::Result<()> {
-    let config = json!("terminationDrainDuration: 10s");
+    let config = json!("terminationDrainDuration: 10s\ndrainDuration: 150s");
+    let closes_early = json!("terminationDrainDuration: 150s\ndrainDuration: 44s");
     let pod = "/spec/template";
     let cases = [
         (FILES[0], format!("{pod}/spec/terminationGracePeriodSeconds"), json!(130)),
         (FILES[0], format!("{pod}/metadata/annotations/proxy.istio.io~1config"), config.clone()),
+        (FILES[0], format!("{pod}/metadata/annotations/proxy.istio.io~1config"), closes_early),
         (FILES[0], format!("{pod}/spec/containers/1/env/0/value"), json!("90")),
         (FILES[0], format!("{pod}/spec/containers/1/env/1/value"), json!("4")),
         (FILES[0], "/metadata/annotations/runbook.gt.dev~1p99".to_owned(), json!("200s")),

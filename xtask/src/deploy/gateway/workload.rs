@@ -10,6 +10,9 @@ const CONTAINER: &str = "hc";
 /// The sidecar's port.
 const PORT: u16 = 18180;
 
+/// `drainDuration` of Istio's ProxyConfig where nobody sets it, in seconds.
+const ISTIO_DRAIN_DURATION: f64 = 45.0;
+
 /// What the numbers follow from stands in annotations of the workload, not of its pods.
 const FACTS: [(&str, &str); 3] = [("p99", "--p99"), ("inter", "--inter"), ("fall", "--fall")];
 
@@ -80,11 +83,40 @@ impl<'a> Workload<'a> {
         flags
     }
 
-    /// `terminationDrainDuration` of the pod's ProxyConfig, which is YAML in an annotation.
+    /// `terminationDrainDuration` of the pod's ProxyConfig.
     fn drain_duration(&self) -> Option<String> {
+        text(&self.proxy_config()?["terminationDrainDuration"])
+    }
+
+    /// Istio's ProxyConfig of the pod, which is YAML in an annotation.
+    fn proxy_config(&self) -> Option<Value> {
         let config = self.pod_annotations["proxy.istio.io/config"].as_str()?;
-        let config = manifests::parse(config).ok()?;
-        text(&config.first()?["terminationDrainDuration"])
+        manifests::parse(config).ok()?.into_iter().next()
+    }
+
+    /// What is wrong with the time after which Envoy's listeners close. The kubelet sends SIGTERM to each container when its own
+    /// preStop is over, so at once to Envoy's: Istio's agent begins `/drain_listeners?graceful` then, and Envoy closes its listeners,
+    /// that of the readiness probe too, after `--drain-time-s`, which is `drainDuration` (istio, pkg/envoy: agent.go, admin.go,
+    /// proxy.go). The load balancer sends new connections until it has noticed the 503.
+    fn listeners_fault(&self) -> Option<String> {
+        let config = self.proxy_config()?;
+        let setting = |name: &str, default: &str| {
+            let entries = self.environment().into_iter();
+            entries.rev().find(|(key, _)| key == name).map_or(default.to_owned(), |(_, value)| value)
+        };
+        let told = text(&config["drainDuration"]);
+        let closes = told.as_deref().map_or(Some(ISTIO_DRAIN_DURATION), seconds);
+        // What is no time is told by `gt-hc check`.
+        let (timeout, buffer) =
+            (seconds(&setting("DRAIN_TIMEOUT", "120"))?, seconds(&setting("LB_BUFFER", "10"))?);
+        if closes.is_some_and(|closes| closes >= timeout + buffer) {
+            return None;
+        }
+        let told = told.unwrap_or_else(|| format!("Istio's own, {ISTIO_DRAIN_DURATION} s"));
+        Some(format!(
+            "drainDuration in proxy.istio.io/config is {told}, less than DRAIN_TIMEOUT {timeout} s + LB_BUFFER {buffer} s: Envoy refuses new connections while the load balancer is still told 200; set {} s or more",
+            timeout + buffer
+        ))
     }
 
     /// What is wrong beside the numbers.
@@ -124,6 +156,7 @@ impl<'a> Workload<'a> {
             self.strategy["type"] != json!("Recreate"),
             "the strategy Recreate ends all pods at once: there is nobody left to take the requests",
         );
+        faults.extend(self.listeners_fault());
         if let Some(service) = self.service {
             faults.extend(service_faults(service));
         }
@@ -156,6 +189,15 @@ fn text(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
+}
+
+/// A time as gt-hc and Istio take it, in seconds: `120`, `2.5`, `90s`, `500ms`, `2m`, `1h`.
+fn seconds(time: &str) -> Option<f64> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let with_unit = units.into_iter().find_map(|(unit, factor)| Some((time.strip_suffix(unit)?, factor)));
+    let (number, factor) = with_unit.unwrap_or((time, 1.0));
+    let number: f64 = number.trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number * factor)
 }
 
 /// `0`, `"0"` and `0%`.
@@ -203,6 +245,42 @@ mod tests {
             *bad.pointer_mut("/spec/strategy/rollingUpdate/maxUnavailable").unwrap() = zero;
             assert!(faults(&bad)[0].contains("waits for ever"));
         }
+    }
+
+    /// Exercises the time after which Envoy's listeners close, with other numbers of the sidecar too, so that one that is shorter
+    /// than the drain is told, also when it is Istio's own.
+    #[test]
+    fn listeners_close_after_the_drain() {
+        let pod = "/spec/template";
+        let config = format!("{pod}/metadata/annotations/proxy.istio.io~1config");
+        let env = format!("{pod}/spec/containers/1/env");
+        for (drain, timeout, holds) in [
+            ("drainDuration: 130s", "120", true),
+            ("drainDuration: 129s", "120", false),
+            ("drainDuration: 3m", "2m", true),
+            ("drainDuration: soon", "120", false),
+            ("terminationDrainDuration: 150s", "35s", true),
+            ("terminationDrainDuration: 150s", "36", false),
+        ] {
+            let mut document = deployment();
+            *document.pointer_mut(&config).unwrap() = json!(drain);
+            *document.pointer_mut(&format!("{env}/0/value")).unwrap() = json!(timeout);
+            let found = faults(&document);
+            let told = found.iter().filter(|fault| fault.contains("drainDuration")).count();
+            assert_eq!(
+                (found.len(), told == 0),
+                (usize::from(!holds), holds),
+                "{drain}, {timeout}: {found:?}"
+            );
+        }
+        let mut document = deployment();
+        *document.pointer_mut(&config).unwrap() = json!("{}");
+        *document.pointer_mut(&env).unwrap() = json!([]);
+        assert!(
+            faults(&document)[0].contains("45 s, less than DRAIN_TIMEOUT 120 s"),
+            "{:?}",
+            faults(&document)
+        );
     }
 
     /// Exercises a service's policy so that only one that reaches the sidecar from outside matters.
