@@ -63,7 +63,11 @@ fn settings() -> anyhow::Result<()> {
         let name = variable["name"].as_str().unwrap_or_default();
         let option = run.get_arguments().find(|option| option.get_env().is_some_and(|env| env == name));
         let option = option.with_context(|| format!("no option of `run` reads {name}"))?;
-        let value = variable["value"].as_str().unwrap_or("from-the-downward-api");
+        let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+            Some("status.hostIP") => "192.0.2.7",
+            Some(_) => "from-the-downward-api",
+            None => variable["value"].as_str().unwrap_or_default(),
+        };
         line.push(format!("--{}={value}", option.get_long().context("an option without a long name")?));
     }
     Cli::try_parse_from(&line).with_context(|| line.join(" "))?;

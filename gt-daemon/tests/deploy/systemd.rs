@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("systemd::verify", skip.as_ref(), verify),
         Case::new("systemd::capabilities", None, capabilities),
+        Case::new("systemd::hides_nothing", None, hides_nothing),
         Case::new("systemd::the_pods_file", None, the_pods_file),
     ]
 }
@@ -47,6 +48,29 @@ fn capabilities() -> anyhow::Result<()> {
     let granted: BTreeSet<_> = set.iter().flat_map(|line| line.split_whitespace()).collect();
     let used: BTreeSet<_> = capability::ALL.iter().map(|capability| capability.name).collect();
     ensure!(granted == used, "granted {granted:?}, used {used:?}");
+    Ok(())
+}
+
+/// What hides something that the daemon reads, by systemd.exec(5): `/proc/kallsyms`, or other processes and their namespaces.
+const HIDING: [&str; 7] = [
+    "ProtectKernelTunables",
+    "ProtectProc",
+    "ProcSubset",
+    "PrivateNetwork",
+    "PrivatePIDs",
+    "PrivateUsers",
+    "RootDirectory",
+];
+
+/// Exercises the sandbox so that none of its settings hides what docs/capabilities.md says is needed. A daemon that cannot read
+/// `/proc/kallsyms` tries functions that are not there, and ends.
+fn hides_nothing() -> anyhow::Result<()> {
+    for name in HIDING {
+        let set = settings(name)?;
+        ensure!(set.is_empty(), "{name}={}: it hides what the daemon reads", set.join(" "));
+    }
+    let hidden = settings("InaccessiblePaths")?;
+    ensure!(hidden == ["-/proc/kcore"], "{hidden:?}");
     Ok(())
 }
 
