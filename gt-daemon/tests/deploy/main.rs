@@ -4,6 +4,7 @@
 mod container;
 mod dashboards;
 mod docs;
+mod examples;
 mod objects;
 mod operator;
 mod rights;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         rules::cases(),
         dashboards::cases(),
         docs::cases(),
+        examples::cases(),
         systemd::cases(),
     ];
     suite::run(&arguments, cases.into_iter().flatten()).exit_code()

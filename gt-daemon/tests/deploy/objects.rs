@@ -57,7 +57,7 @@ fn checked<T: DeserializeOwned + Serialize>(object: &Value) -> anyhow::Result<Ve
 }
 
 /// What the API's types make another thing of; an object of a kind that is not known here is an error.
-fn check(object: &Value) -> anyhow::Result<Vec<String>> {
+pub fn check(object: &Value) -> anyhow::Result<Vec<String>> {
     match object["kind"].as_str().unwrap_or_default() {
         "ClusterRole" => checked::<ClusterRole>(object),
         "ClusterRoleBinding" => checked::<ClusterRoleBinding>(object),
