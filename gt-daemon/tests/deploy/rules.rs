@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("rules::each_fires_and_is_silent", None, each_fires_and_is_silent),
         Case::new("rules::each_has_a_page", None, each_has_a_page),
         Case::new("rules::metrics_are_documented", None, metrics_are_documented),
+        Case::new("rules::settings_are_the_gateways", no_kubectl.as_ref(), settings_are_the_gateways),
     ]
 }
 
@@ -155,5 +156,41 @@ fn metrics_are_documented() -> anyhow::Result<()> {
         }
     }
     ensure!(asked.len() > 40, "only {} expressions", asked.len());
+    Ok(())
+}
+
+/// Exercises the numbers that alerts compare with so that they are those of the gateway beside them: `DRAIN_TIMEOUT`, and the grace
+/// period and two minutes. A longer number is an alert that comes too late.
+fn settings_are_the_gateways() -> anyhow::Result<()> {
+    let gateway = rendered("gateway")?;
+    let deployment = manifests::of_kind(&gateway, "Deployment").next().context("no Deployment")?;
+    let pod = &deployment["spec"]["template"]["spec"];
+    let values = manifests::read(&manifests::directory().join("gateway/istio-values.yaml"))?;
+    let values = values.first().context("istio-values.yaml is empty")?;
+    for (overlay, containers, grace) in [
+        ("overlays/homelab", &pod["containers"], &pod["terminationGracePeriodSeconds"]),
+        ("overlays/staging", &values["additionalContainers"], &values["terminationGracePeriodSeconds"]),
+    ] {
+        let containers = containers.as_array().into_iter().flatten();
+        let mut variables =
+            containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
+        let timeout = variables.find(|variable| variable["name"] == "DRAIN_TIMEOUT");
+        let timeout = timeout.and_then(|variable| variable["value"].as_str()).context("no DRAIN_TIMEOUT")?;
+        let grace = grace.as_u64().context("no grace period")?;
+        let file = rules::file(&rendered(overlay)?);
+        let set: BTreeMap<_, _> = rules::rules(&file, "record")
+            .filter_map(|rule| Some((rule["record"].as_str()?, rule["expr"].as_str()?)))
+            .collect();
+        for (name, expected) in [
+            ("gt:drain_timeout_seconds:setting", format!("vector({timeout})")),
+            ("gt:drain_limit_seconds:setting", format!("vector({})", grace + 120)),
+        ] {
+            ensure!(
+                set.get(name) == Some(&expected.as_str()),
+                "{overlay}: {name}: {:?}, not {expected}",
+                set.get(name)
+            );
+        }
+    }
     Ok(())
 }
