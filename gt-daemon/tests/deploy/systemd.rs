@@ -48,6 +48,8 @@ fn capabilities() -> anyhow::Result<()> {
     let granted: BTreeSet<_> = set.iter().flat_map(|line| line.split_whitespace()).collect();
     let used: BTreeSet<_> = capability::ALL.iter().map(|capability| capability.name).collect();
     ensure!(granted == used, "granted {granted:?}, used {used:?}");
+    // None of them raises a hard limit, and before 5.11 the maps need this one.
+    ensure!(settings("LimitMEMLOCK")? == ["infinity"], "{:?}", settings("LimitMEMLOCK")?);
     Ok(())
 }
 
