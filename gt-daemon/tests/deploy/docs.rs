@@ -16,7 +16,7 @@ use gt_daemon::metrics::families::{Family, TABLES};
 use serde_json::json;
 use xtask::{deploy::rules, sandbox};
 
-use crate::{Case, repository, without};
+use crate::{Case, repository, rules::strange_groups, without};
 
 pub fn cases() -> Vec<Case> {
     let no_promtool = without("promtool");
@@ -201,7 +201,9 @@ fn names_and_labels() -> anyhow::Result<()> {
             );
         }
         for ((_, number), expression) in promql(&path, &text).into_iter().chain(inline(&path, &text)) {
-            let found = faults(&expression, &recorded, true).into_iter();
+            let strange = strange_groups(&expression).into_iter();
+            let strange = strange.map(|label| format!("no series has a label {label} to group by"));
+            let found = faults(&expression, &recorded, true).into_iter().chain(strange);
             told.extend(found.map(|fault| format!("{path}:{number}: {fault}")));
         }
     }
@@ -234,6 +236,8 @@ fn mistakes_are_told() -> anyhow::Result<()> {
         let found = faults(good, &recorded, false);
         ensure!(found.is_empty(), "{good}: {found:?}");
     }
+    let strange = strange_groups("sum by (pod, hc_status) (gt_hc_state)");
+    ensure!(strange == ["hc_status"], "{strange:?}");
     // Text may speak of a histogram; a question is for its samples.
     let found = faults("rate(gt_drain_to_active_zero_seconds[5m])", &recorded, true);
     ensure!(found.len() == 1, "{found:?}");

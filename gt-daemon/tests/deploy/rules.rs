@@ -120,6 +120,19 @@ fn each_has_a_page() -> anyhow::Result<()> {
 /// What Prometheus puts on each series.
 const OF_THE_SCRAPE: [&str; 2] = ["instance", "job"];
 
+/// What an expression may group by beside labels of gt's: the PodMonitor's, a histogram's, HAProxy's.
+const OF_OTHERS: [&str; 3] = ["node", "le", "proxy"];
+
+/// The labels by which an expression groups or joins, and which no series has.
+pub fn strange_groups(expression: &str) -> Vec<String> {
+    let of_families: BTreeSet<_> =
+        TABLES.iter().flat_map(|(_, families)| *families).flat_map(|family| family.labels).copied().collect();
+    let known = |label: &str| {
+        of_families.contains(label) || OF_THE_SCRAPE.contains(&label) || OF_OTHERS.contains(&label)
+    };
+    rules::grouped(expression).into_iter().filter(|label| !known(label)).collect()
+}
+
 /// Exercises every expression of rules and dashboards so that it names only what gt exports, or what is recorded here, with labels
 /// that are there: a label that is not selects nothing, and an alert on it never fires.
 fn metrics_are_documented() -> anyhow::Result<()> {
@@ -146,6 +159,8 @@ fn metrics_are_documented() -> anyhow::Result<()> {
             };
             ensure!(is_known, "{place}: {metric} is neither in docs/metrics.md nor recorded");
         }
+        let strange = strange_groups(expression);
+        ensure!(strange.is_empty(), "{place}: no series has the labels {strange:?}");
         for (metric, label) in rules::labels(expression, &["gt_"]) {
             let mut families = TABLES.iter().flat_map(|(_, families)| *families);
             let bare = metric.strip_suffix("_total").or(metric.strip_suffix("_info")).unwrap_or(&metric);

@@ -89,9 +89,40 @@ pub fn labels(expression: &str, prefixes: &[&str]) -> BTreeSet<(String, String)>
     found
 }
 
+/// The labels that an expression groups, matches or joins by: what stands in brackets after `by`, `on` and the like. A label that is
+/// on no series is no mistake to Prometheus, and groups all series into one.
+#[must_use]
+pub fn grouped(expression: &str) -> BTreeSet<String> {
+    const WORDS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
+    let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
+    let mut found = BTreeSet::new();
+    // Text in quotes may hold anything: every second piece is one.
+    let bare: Vec<_> = expression.split('"').step_by(2).collect();
+    let bare = bare.join(" ");
+    for (start, _) in bare.match_indices('(') {
+        let before = bare[..start].trim_end();
+        let word = before.rsplit(|character| !is_part(character)).next().unwrap_or_default();
+        if WORDS.contains(&word) {
+            let list = bare[start + 1..].split(')').next().unwrap_or_default();
+            let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises each way to name labels beside functions and texts that look like one, so that only labels are found.
+    #[test]
+    fn labels_that_group() {
+        let found = grouped(
+            r#"sum by (a, b) (rate(x{y="by (z)"}[5m])) > on(c) group_left () avg without(d) (y) and ignoring ( e ) abs(w)"#,
+        );
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+    }
 
     /// Exercises selectors with several labels, values with braces and commas, and metrics of others, so that each label that
     /// is asked for is found, and no value is taken for one.
