@@ -30,6 +30,9 @@ const CUT: &str = "GTRequestsCutInDrain";
 /// The same of a drain of which nobody can tell whether it cut anything.
 const INCONCLUSIVE: &str = "GTDrainInconclusive";
 
+/// The same of a drain that took too long: where the sidecar gave up it fires after half a minute, which not every round lasts.
+const EXCEEDED: &str = "IGWDrainTimeoutExceeded";
+
 /// Until Prometheus has the verdict and its rules have seen it; a busy machine is given time.
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -86,6 +89,12 @@ fn due(pod: &Pod) -> impl Iterator<Item = &'static str> {
         .filter_map(|(alert, is_due)| is_due.then_some(alert))
 }
 
+/// Whether an alert may fire or not, as it likes.
+fn is_free(alert: &str, pods: &[Pod]) -> bool {
+    let gave_up = |pod: &&Pod| pod.transitions.iter().any(|transition| transition.ends_with(">FAULT"));
+    pods.iter().filter(gave_up).any(|pod| alert == format!("{EXCEEDED} {}", pod.name))
+}
+
 /// As the rules have it: neither possible cuts nor clients that left.
 fn cut_for_certain(pod: &Pod) -> bool {
     let certain = |kind: &Kind| kind.label("evidence") != "possible" && kind.label("cause") != "client_abort";
@@ -98,7 +107,8 @@ fn firing(prometheus: &Prometheus, pods: &[Pod]) -> Result<BTreeSet<String>> {
     let label = |series: &Series, name: &str| series.labels.get(name).cloned().unwrap_or_default();
     let told = alerts.iter().map(|series| (label(series, "alertname"), label(series, "pod")));
     let of_round = told.filter(|(_, pod)| pod.is_empty() || pods.iter().any(|known| known.name == *pod));
-    Ok(of_round.map(|(alert, pod)| format!("{alert} {pod}").trim_end().to_owned()).collect())
+    let told = of_round.map(|(alert, pod)| format!("{alert} {pod}").trim_end().to_owned());
+    Ok(told.filter(|alert| !is_free(alert, pods)).collect())
 }
 
 /// What only a drain in the right order measures: that the last request ended before the load balancer's DOWN.
