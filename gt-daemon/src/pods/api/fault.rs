@@ -58,7 +58,7 @@ fn by_status(status: &Status, server: &str, scope: &Scope) -> End {
              user in the kubeconfig"
         ),
         403 => format!(
-            "{server} forbids gt to read pods (403: {said}); gt needs the verbs get, list and watch on pods{}: see \
+            "{server} forbids gt to read pods (403: {said}); gt needs the verbs list and watch on pods{}: see \
              deploy/base/rbac.yaml",
             match scope {
                 Some(namespace) => format!(" in namespace {namespace}"),
@@ -144,8 +144,8 @@ mod tests {
         let edge = Some("edge".to_owned());
         for (code, scope, expected) in [
             (401, &None, "service account's token"),
-            (403, &None, "get, list and watch on pods of all namespaces: see deploy/base/rbac.yaml"),
-            (403, &edge, "get, list and watch on pods in namespace edge"),
+            (403, &None, "list and watch on pods of all namespaces: see deploy/base/rbac.yaml"),
+            (403, &edge, "list and watch on pods in namespace edge"),
             (404, &None, "is this a Kubernetes API server?"),
             (429, &None, "gt waits"),
             (500, &None, "see its log"),

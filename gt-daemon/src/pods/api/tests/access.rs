@@ -153,7 +153,7 @@ async fn rights() {
     let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
     assert_eq!(
         of("ClusterRole")["rules"],
-        serde_json::json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}])
+        serde_json::json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}])
     );
     let binding = of("ClusterRoleBinding");
     assert_eq!(binding["roleRef"]["name"], of("ClusterRole")["metadata"]["name"]);

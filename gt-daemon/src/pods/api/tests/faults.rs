@@ -15,7 +15,7 @@ use crate::pods::source::Source as _;
 #[tokio::test]
 async fn refusals() {
     for (status, file, expected) in
-        [(401, "unauthorized.json", "credentials"), (403, "forbidden.json", "get, list and watch on pods")]
+        [(401, "unauthorized.json", "credentials"), (403, "forbidden.json", "list and watch on pods")]
     {
         let server = Server::start(move |_, n| match n {
             0..3 => Answer::file(status, file),
