@@ -123,11 +123,10 @@ fn config(node: &Node, daemon_set: &Value) -> Result<ContainerConfig> {
             propagation: propagation.into(),
         }
     });
-    let said = list(&container["env"])
-        .map(|variable| (text(&variable["name"]), variable["value"].as_str().unwrap_or("a-node")));
-    // Links lead to where the logs lie on the node.
-    let here = [("GT_PODS", "kubelet")];
-    let envs = said.chain(here).map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
+    let mut envs = vec![KeyValue { key: "GT_PODS".to_owned(), value: "kubelet".to_owned() }];
+    for variable in list(&container["env"]) {
+        envs.push(KeyValue { key: text(&variable["name"]).to_owned(), value: value(variable)?.to_owned() });
+    }
     ensure!(
         security["seccompProfile"]["type"] == "RuntimeDefault",
         "another seccomp profile: ask for it here"
@@ -136,7 +135,7 @@ fn config(node: &Node, daemon_set: &Value) -> Result<ContainerConfig> {
         image: Some(ImageSpec { image: IMAGE.to_owned() }),
         command: texts(&container["command"]),
         args: texts(&container["args"]),
-        envs: envs.collect(),
+        envs,
         mounts: mounts.collect(),
         linux: Some(LinuxContainer {
             security_context: Some(ContainerSecurity {
@@ -153,6 +152,18 @@ fn config(node: &Node, daemon_set: &Value) -> Result<ContainerConfig> {
         }),
         ..ContainerConfig::default()
     })
+}
+
+/// The value of a variable, of this node where it is one of the pod's own fields.
+fn value(variable: &Value) -> Result<&str> {
+    if let Some(value) = variable["value"].as_str() {
+        return Ok(value);
+    }
+    match text(&variable["valueFrom"]["fieldRef"]["fieldPath"]) {
+        "spec.nodeName" => Ok("a-node"),
+        "status.hostIP" => Ok("192.0.2.7"),
+        other => anyhow::bail!("{} is from {other:?}: say here what that is", text(&variable["name"])),
+    }
 }
 
 /// What the kernel says that the daemon's process may do.
