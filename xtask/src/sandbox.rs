@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    env, fs, io,
     os::{fd::AsFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
@@ -327,8 +327,16 @@ impl Drop for Process {
     }
 }
 
-/// Asks `check` until it gives a value, at most `limit`; the error names what was waited for.
+/// Whether this machine is a guest of `cargo xtask vm-test`, whose processors are emulated.
+#[must_use]
+pub fn is_emulated() -> bool {
+    env::var("GT_ENVIRONMENT").is_ok_and(|environment| environment.starts_with("vm"))
+}
+
+/// Asks `check` until it gives a value, at most `limit`, and on an emulated machine that long times eight, since it is about that
+/// much slower; the error names what was waited for.
 pub fn eventually<T>(what: &str, limit: Duration, mut check: impl FnMut() -> Option<T>) -> Result<T> {
+    let limit = limit * if is_emulated() { 8 } else { 1 };
     let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = check() {

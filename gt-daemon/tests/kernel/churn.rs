@@ -12,12 +12,12 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use xtask::sandbox::eventually;
+use xtask::sandbox::{eventually, is_emulated};
 
 use crate::{
     Case, Skip,
     conversation::abort,
-    daemon::{self, Backend, Daemon, Metrics, Shared},
+    daemon::{Backend, Daemon, Metrics, Shared},
     scene::{ESTABLISHED, Family, Row, Scene},
 };
 
@@ -40,7 +40,7 @@ const REST: Duration = Duration::from_millis(2);
 
 /// As many as are wanted on a real machine, fewer in an emulated one.
 pub fn many(real: u64, emulated: u64) -> u64 {
-    if daemon::emulated() { emulated } else { real }
+    if is_emulated() { emulated } else { real }
 }
 
 /// Lets this process hold so many files open.
@@ -183,7 +183,7 @@ impl Hosts {
                 if over.load(Ordering::Relaxed) && number >= least && kept.len() as u64 == KEPT {
                     break;
                 }
-                if daemon::emulated() {
+                if is_emulated() {
                     thread::sleep(REST);
                 }
                 let target = targets.next().context("no listener")?;

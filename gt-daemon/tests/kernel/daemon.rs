@@ -107,16 +107,6 @@ pub fn run(pods: &str) -> [&str; 9] {
     ["run", "--listen", "127.0.0.1:0", "--local", "off", "--socket", "", "--pods", pods]
 }
 
-/// Whether this machine is a guest whose processor is emulated.
-pub fn emulated() -> bool {
-    std::env::var("GT_ENVIRONMENT").is_ok_and(|environment| environment.starts_with("vm"))
-}
-
-/// How long a daemon may take to be ready.
-fn patience() -> Duration {
-    Duration::from_secs(if emulated() { 180 } else { 60 })
-}
-
 /// A running daemon.
 pub struct Daemon {
     process: Process,
@@ -142,7 +132,7 @@ impl Daemon {
             .stderr(fs::File::create(&log)?);
         let process = Process::start("gt-daemon", &mut command)?;
         let mut daemon = Self { process, address, log, directory };
-        let ready = eventually("the daemon to be ready", patience(), || {
+        let ready = eventually("the daemon to be ready", Duration::from_secs(60), || {
             if let Ok(Some(status)) = daemon.process.child().try_wait() {
                 return Some(Err(anyhow::anyhow!("the daemon ended with {status}")));
             }
