@@ -51,6 +51,10 @@ use crate::{
     probes::{LoadOptions, Probes, events::Events, object_digest},
 };
 
+/// Threads for all tasks: one for a scrape, one for the rest. A thread for each CPU, with an arena of the heap for each,
+/// would make the daemon larger on larger nodes, where it has no more to do.
+const WORKERS: usize = 2;
+
 /// How often pods are read, when nothing wakes the reader before.
 const ROUND: Duration = Duration::from_millis(500);
 
@@ -75,7 +79,9 @@ pub(crate) const HOST_NETNS: &str = "cannot read the host's network namespace (/
 
 /// Runs until SIGTERM or SIGINT.
 pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context(
+    heap::keep_small();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(WORKERS).enable_all().build().context(
         "cannot start the daemon's threads; is the process or memory limit of this machine reached?",
     )?;
     let outcome = runtime.block_on(daemon(options));
@@ -122,7 +128,7 @@ async fn daemon(options: RunOptions) -> anyhow::Result<ExitCode> {
         .name("pods".to_owned())
         .spawn(move || watch(tracker, &sleeper, &watcher, &told))
         .context("cannot start the thread that reads pods")?;
-    let shown = Views { registry: Arc::new(registry), health: Arc::clone(&health) };
+    let shown = Views { registry: Arc::new(registry), health: Arc::clone(&health), length: Arc::default() };
     let server = tokio::spawn(http::serve(listener, shown));
     let consoles = tokio::spawn(doors.serve(routes::router(views)));
     let ring = tokio::spawn(log::observe(events, owners, board, feed));

@@ -4,7 +4,14 @@
 //! - `GET /healthz`: 200 while the process lives.
 //! - `GET /readyz`: 200 when hooks passed the self-check and pods are read, else 503 and why.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use axum::{
     Router,
@@ -23,6 +30,8 @@ use crate::metrics::{self, Health};
 pub struct Views {
     pub registry: Arc<Registry>,
     pub health: Arc<Health>,
+    /// How long the text of the next scrape will be, about, in bytes.
+    pub length: Arc<AtomicUsize>,
 }
 
 /// Why the server cannot listen.
@@ -63,9 +72,13 @@ pub async fn serve(listener: TcpListener, views: Views) -> io::Result<()> {
 }
 
 async fn metrics(State(views): State<Views>) -> Response {
-    let mut text = String::new();
+    let mut text = String::with_capacity(views.length.load(Ordering::Relaxed));
     match prometheus_client::encoding::text::encode(&mut text, &views.registry) {
-        Ok(()) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Ok(()) => {
+            // Room for a few more pods: a text of megabytes that grows by doubling is copied again and again.
+            views.length.store(text.len() + text.len() / 8, Ordering::Relaxed);
+            ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+        }
         Err(_) => {
             (StatusCode::INTERNAL_SERVER_ERROR, "cannot read the kernel's counts: see the daemon's log\n")
                 .into_response()

@@ -37,33 +37,20 @@ pub struct Traffic {
     pub sees_no_socket: bool,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-pub(super) struct PodLabels {
-    namespace: String,
-    pod: String,
-    container: String,
+/// A label by its name, both borrowed: hundreds of pods have tens of thousands of series.
+pub(super) type Label<'a> = (&'static str, &'a str);
+
+/// What tells owners apart.
+pub(super) fn owner(name: &Name) -> [Label<'_>; 3] {
+    [("namespace", &name.namespace), ("pod", &name.pod), ("container", &name.container)]
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LaneLabels {
-    #[prometheus(flatten)]
-    pod: PodLabels,
-    role: &'static str,
-    class: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RstLabels {
-    #[prometheus(flatten)]
-    lane: LaneLabels,
-    direction: &'static str,
-    reason: &'static str,
-}
+type LaneLabels<'a> = ([Label<'a>; 3], [Label<'static>; 2]);
 
 /// One owner's counts. Two pods of the same name (one deleted, one new) share their series, and what the old
 /// one had counted stays in them when it is forgotten.
 struct Counted {
-    labels: PodLabels,
+    name: Name,
     by_namespace: bool,
     /// Of the pods that are there, from which gauges follow.
     live: [LaneCounters; Lane::COUNT],
@@ -71,20 +58,14 @@ struct Counted {
     all: [LaneCounters; Lane::COUNT],
 }
 
-impl From<&Name> for PodLabels {
-    fn from(name: &Name) -> Self {
-        Self { namespace: name.namespace.clone(), pod: name.pod.clone(), container: name.container.clone() }
-    }
-}
-
 impl Counted {
     fn lanes<'a>(
-        &self,
+        &'a self,
         lanes: &'a [LaneCounters; Lane::COUNT],
-    ) -> impl Iterator<Item = (Lane, LaneLabels, &'a LaneCounters)> {
+    ) -> impl Iterator<Item = (Lane, LaneLabels<'a>, &'a LaneCounters)> {
         Lane::ALL.into_iter().zip(lanes).map(|(lane, counters)| {
             let (role, class) = words::lane(lane);
-            (lane, LaneLabels { pod: self.labels.clone(), role, class }, counters)
+            (lane, (owner(&self.name), [("role", role), ("class", class)]), counters)
         })
     }
 }
@@ -103,20 +84,23 @@ impl Traffic {
         let mut all: Vec<Counted> = Vec::new();
         for Owner { slot, name, uid: _, by_namespace } in &published.owners {
             let lanes = self.maps.counters(*slot).map_err(told)?.lanes;
-            let labels = PodLabels::from(name);
             match all.last_mut() {
-                // The list is sorted by these labels.
-                Some(last) if last.labels == labels => {
+                // The list is sorted by names.
+                Some(last) if last.name == *name => {
                     last.by_namespace |= by_namespace;
                     add(&mut last.live, &lanes);
                     add(&mut last.all, &lanes);
                 }
-                _ => all.push(Counted { labels, by_namespace: *by_namespace, live: lanes, all: lanes }),
+                _ => all.push(Counted {
+                    name: name.clone(),
+                    by_namespace: *by_namespace,
+                    live: lanes,
+                    all: lanes,
+                }),
             }
         }
         for (name, retired) in &published.retired {
-            let labels = PodLabels::from(name);
-            if let Some(counted) = all.iter_mut().find(|counted| counted.labels == labels) {
+            if let Some(counted) = all.iter_mut().find(|counted| counted.name == *name) {
                 add(&mut counted.all, &retired.lanes);
             }
         }
@@ -205,22 +189,15 @@ impl Traffic {
             for (lane, labels, counters) in counted.lanes(&counted.all) {
                 for (why, count) in RstSent::ALL.into_iter().zip(counters.rst_sent) {
                     if count > 0 || self.sent_is_shown(counted, lane, why) {
-                        let labels = RstLabels {
-                            lane: labels.clone(),
-                            direction: "sent",
-                            reason: words::sent_reason(why),
-                        };
+                        let labels = (labels, [("direction", "sent"), ("reason", words::sent_reason(why))]);
                         counter(&mut family, &labels, count)?;
                     }
                 }
                 for (how, count) in RstReceived::ALL.into_iter().zip(counters.rst_received) {
                     let dials = matches!(lane, Lane::Outbound | Lane::Loopback);
                     if count > 0 || how == RstReceived::Reset || dials {
-                        let labels = RstLabels {
-                            lane: labels.clone(),
-                            direction: "received",
-                            reason: words::received_reason(how),
-                        };
+                        let labels =
+                            (labels, [("direction", "received"), ("reason", words::received_reason(how))]);
                         counter(&mut family, &labels, count)?;
                     }
                 }
