@@ -1,6 +1,7 @@
 //! `gt-daemon run`: take the port, load, attach, check, watch, serve; on a signal let go of everything.
 
 mod attach;
+mod check;
 mod log;
 mod records;
 
@@ -23,8 +24,9 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
+use self::check::Pace;
 use crate::{
     api::{doors::Doors, routes},
     cli::RunOptions,
@@ -63,9 +65,6 @@ const WAITING_ROUND: Duration = Duration::from_millis(150);
 
 /// How often at most: what comes in a burst is one reading.
 const SHORTEST_ROUND: Duration = Duration::from_millis(50);
-
-/// How often the table of connections is compared with the sockets that are there.
-const CHECK: Duration = Duration::from_secs(60);
 
 /// An answer that was sent within this time of reading the request is a prompt one, not a stream.
 const PROMPT_ANSWER: Duration = Duration::from_millis(250);
@@ -319,27 +318,20 @@ fn refuse_obstacles(support: &KernelSupport, attach: Attach) -> anyhow::Result<(
 /// Reads pods again and again, and checks the table now and then; on a thread of its own.
 fn watch(mut tracker: Tracker, sleeper: &Sleeper, health: &Health, board: &Board) {
     let mut last: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
-    let mut next_check = Instant::now() + CHECK;
+    let mut check = Pace::new(Instant::now());
     loop {
         let asked = tracker.round(Instant::now());
         let asked: BTreeMap<_, _> = asked.into_iter().map(|place| (place.name, place.fault)).collect();
         tell_sources(&last, &asked, tracker.watched());
         health.sources(asked.clone());
         last = asked;
-        if let Some(skipped) = health.missed_runs() {
+        let skipped = health.missed_runs();
+        if let Some(skipped) = skipped {
             board.skipped_runs.store(skipped, Ordering::Relaxed);
         }
-        if Instant::now() >= next_check {
-            match tracker.reconcile_all() {
-                Ok(0) => {}
-                Ok(corrected) => {
-                    health.corrected(corrected);
-                    warn!(corrected, "connections had ended without a hook telling");
-                }
-                Err(error) => error!(%error, "the table of connections is not checked"),
-            }
-            next_check = Instant::now() + CHECK;
-        }
+        let missed =
+            skipped.zip(health.without_place()).map(|(skipped, without_place)| skipped + without_place);
+        check.go_on(&mut tracker, health, missed);
         let longest = if tracker.is_waiting(Instant::now()) { WAITING_ROUND } else { ROUND };
         sleep(&mut tracker, sleeper, longest);
     }

@@ -209,6 +209,13 @@ pub const CORRECTED: Family = family(
     "Connections that had ended without a hook telling, found by a check of the table",
     "",
 );
+pub const CHECK_SECONDS: Family = family(
+    "gt_table_check_seconds",
+    MetricType::Histogram,
+    &[],
+    "How long it took to compare the table of connections with the sockets of one network namespace",
+    "",
+);
 pub const SOURCE_UP: Family = family(
     "gt_source_up",
     MetricType::Gauge,
@@ -236,5 +243,5 @@ pub const TABLES: [(&str, &[Family]); 4] = [
     ("pods", &[OPENED, ADOPTED, CLOSED, ACTIVE, CLOSING, RST, CUTS, CUTS_WITH_RST]),
     ("inside", &[HC_STATE, DOWNSTREAM, UPSTREAM, POD_SOURCE_UP]),
     ("drains", &[DRAINS, DRAIN_STARTED, TO_ACTIVE_ZERO, TO_LB_DOWN, FROM_LB_DOWN]),
-    ("gt", &[PODS, HOOK_ATTACHED, EVENTS_LOST, CORRECTED, SOURCE_UP, POLL_SECONDS, BUILD]),
+    ("gt", &[PODS, HOOK_ATTACHED, EVENTS_LOST, CORRECTED, CHECK_SECONDS, SOURCE_UP, POLL_SECONDS, BUILD]),
 ];

@@ -103,14 +103,18 @@ impl Maps {
         lock(&self.cuts).iter().collect::<Result<_, _>>().map_err(failed("CUTS"))
     }
 
-    /// Connections in the table, with their socket's kernel address. One that ends meanwhile may be missing.
-    pub fn connections(&self) -> Result<Vec<(u64, Connection)>, ProbeError> {
-        let mut found: Vec<_> = self.places.connections().collect();
+    /// The connections in the table that are wanted, with their socket's kernel address: all of them would be megabytes. One
+    /// that ends meanwhile may be missing.
+    pub fn connections(
+        &self,
+        wanted: impl Fn(&Connection) -> bool,
+    ) -> Result<Vec<(u64, Connection)>, ProbeError> {
+        let mut found: Vec<_> = self.places.connections().filter(|(_, c)| wanted(c)).collect();
         let connections = lock(&self.connections);
         for entry in connections.iter() {
             match entry {
-                Ok(entry) => found.push(entry),
-                Err(MapError::KeyNotFound) => {}
+                Ok(entry) if wanted(&entry.1) => found.push(entry),
+                Ok(_) | Err(MapError::KeyNotFound) => {}
                 Err(error) => return Err(failed("CONNECTIONS")(error)),
             }
         }
@@ -177,8 +181,7 @@ impl Maps {
     pub fn reset(&self, slots: &[Slot]) -> Result<(), ProbeError> {
         let theirs =
             |connection: &Connection| slots.contains(&connection.slot()) || slots.contains(&connection.pod());
-        let left: Vec<_> =
-            self.connections()?.into_iter().filter(|(_, c)| theirs(c)).map(|(socket, _)| socket).collect();
+        let left: Vec<_> = self.connections(theirs)?.into_iter().map(|(socket, _)| socket).collect();
         self.places.retire(&left);
         for socket in left {
             self.remove_displaced(socket)?;

@@ -155,8 +155,8 @@ fn check(maps: &Maps, address: IpAddr, expectation: Expectation) -> Result<Vec<M
 
 /// The self-check's connections in the table.
 fn entries(maps: &Maps) -> Result<Vec<Connection>, ProbeError> {
-    let all = maps.connections()?;
-    Ok(all.into_iter().map(|(_, connection)| connection).filter(|c| c.slot() == SELF_CHECK).collect())
+    let found = maps.connections(|connection| connection.slot() == SELF_CHECK)?;
+    Ok(found.into_iter().map(|(_, connection)| connection).collect())
 }
 
 /// A count that a conversation must raise.

@@ -20,6 +20,7 @@ use gt_common::{
 };
 use tracing::{info, warn};
 
+pub use self::table::Checked;
 use self::{
     table::Sockets,
     watched::{FreeSlots, Watched},
@@ -63,6 +64,8 @@ pub struct Tracker {
     told_followed: bool,
     /// What the source told last.
     known: Vec<Pod>,
+    /// The namespaces (by inode number) that the comparison of the table under way has gone over.
+    checked: BTreeSet<u32>,
     state: State,
 }
 
@@ -91,7 +94,17 @@ impl Tracker {
         };
         let limit = watch_limit(&settings.proc);
         let tree = PodTree::new(&settings.cgroups.pod_trees(), limit, Instant::now());
-        Self { settings, owners, maps, probes, tree, told_followed: true, known: Vec::new(), state }
+        Self {
+            settings,
+            owners,
+            maps,
+            probes,
+            tree,
+            told_followed: true,
+            known: Vec::new(),
+            checked: BTreeSet::new(),
+            state,
+        }
     }
 
     /// Brings owners and maps in step with the source; `now` decides what has been gone long enough. Returns the

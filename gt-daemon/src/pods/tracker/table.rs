@@ -2,8 +2,9 @@
 //! in, what ended unseen goes.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     sync::{MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tracing::warn;
@@ -21,6 +22,19 @@ use crate::{
 pub(super) enum Sockets {
     OwnNamespace,
     Host,
+}
+
+/// A part of a comparison of the table with the sockets that are there.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    /// Network namespaces that were walked.
+    pub namespaces: u32,
+    /// Entries that had ended unseen.
+    pub corrected: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether all namespaces have been walked since the comparison began.
+    pub whole: bool,
 }
 
 /// A pass of the iterator: its number, and when it began by the clock of the kernel programs.
@@ -59,19 +73,38 @@ impl Tracker {
         }
     }
 
-    /// Compares the whole table with all watched sockets; returns how many entries had ended unseen. Entries
-    /// that were missing come in.
-    pub fn reconcile_all(&self) -> Result<u64, AdoptError> {
+    /// Goes on with the comparison of the table with all watched sockets: walks namespaces for about `longest`, one at
+    /// least, since each walk goes over all sockets of the machine. Entries that were missing come in, those that had
+    /// ended unseen go.
+    pub fn check_on(&mut self, longest: Duration) -> Result<Checked, AdoptError> {
+        let began = Instant::now();
+        let checked = std::mem::take(&mut self.checked);
+        let mut left = self.namespaces();
+        left.retain(|inode, _| !checked.contains(inode));
+        let mut passes = BTreeMap::new();
+        let mut whole = true;
+        for (inode, netns) in &left {
+            if !passes.is_empty() && began.elapsed() >= longest {
+                whole = false;
+                break;
+            }
+            passes.insert(*inode, self.pass(netns)?);
+        }
+        let corrected = self.correct(&passes)?;
+        if !whole {
+            self.checked = checked.into_iter().chain(passes.keys().copied()).collect();
+        }
+        let namespaces = u32::try_from(passes.len()).unwrap_or(u32::MAX);
+        Ok(Checked { namespaces, corrected, took: began.elapsed(), whole })
+    }
+
+    /// The namespaces that have watched sockets, by inode number: two pods may have the same one, when the older of them is
+    /// gone.
+    fn namespaces(&self) -> BTreeMap<u32, &Netns> {
         let unified = self.settings.cgroups.mode == Mode::Unified && !self.state.watched.is_empty();
         let host = unified.then_some(&self.settings.host_netns);
-        let mut passes = BTreeMap::new();
-        // Two pods may have the same one: the older of them is gone.
-        for netns in self.state.watched.values().filter_map(|watched| watched.netns.as_ref()).chain(host) {
-            if let Entry::Vacant(place) = passes.entry(netns.inode()) {
-                place.insert(self.pass(netns)?);
-            }
-        }
-        self.correct(&passes)
+        let pods = self.state.watched.values().filter_map(|watched| watched.netns.as_ref());
+        pods.chain(host).map(|netns| (netns.inode(), netns)).collect()
     }
 
     fn pass(&self, netns: &Netns) -> Result<Pass, AdoptError> {
@@ -88,12 +121,11 @@ impl Tracker {
         if passes.is_empty() {
             return Ok(0);
         }
-        let mut unseen = self.maps.connections()?;
-        unseen.retain(|(_, connection)| {
+        let unseen = self.maps.connections(|connection| {
             passes
                 .get(&connection.netns)
                 .is_some_and(|pass| connection.seen != pass.number && connection.since_ns < pass.began_ns)
-        });
+        })?;
         Ok(self.maps.correct(&unseen)?)
     }
 
