@@ -35,6 +35,8 @@ pub(super) struct Watch {
     writer: Option<Writer>,
     /// Drains that were over since somebody asked last.
     over: Vec<Arc<Record>>,
+    /// When the drain of each pod began, as the ledger was told last.
+    begun: Vec<Option<i64>>,
 }
 
 impl Watch {
@@ -47,7 +49,14 @@ impl Watch {
         let patience = i64::try_from(patience.as_micros()).unwrap_or(i64::MAX);
         let lbs = lb.sources.iter().map(|source| Arc::clone(&source.name)).collect();
         let rules = Rules { patience, lbs, prediction: lb.prediction };
-        Self { drains: Drains::with(rules), slots: BTreeMap::new(), ledger, writer, over: Vec::new() }
+        Self {
+            drains: Drains::with(rules),
+            slots: BTreeMap::new(),
+            ledger,
+            writer,
+            over: Vec::new(),
+            begun: Vec::new(),
+        }
     }
 
     /// Brings drains in step with the watched pods.
@@ -58,7 +67,7 @@ impl Watch {
         self.slots = joined.iter().map(|joined| (Arc::clone(&joined.uid), slots(joined))).collect();
         let over = self.drains.pods(&views, now);
         self.over(over);
-        self.ledger.watched(self.drains.begun());
+        self.tell_begun();
     }
 
     /// hc said something, which its pod has taken in.
@@ -156,7 +165,17 @@ impl Watch {
     /// Lets time pass.
     pub(super) fn tick(&mut self, now: Moment) {
         let over = self.drains.tick(now);
+        // Of hundreds of pods seldom one has news, and this is ten times a second.
+        let is_news =
+            !over.is_empty() || !self.drains.begun().map(|(_, begun)| begun).eq(self.begun.iter().copied());
         self.over(over);
+        if is_news {
+            self.tell_begun();
+        }
+    }
+
+    fn tell_begun(&mut self) {
+        self.begun = self.drains.begun().map(|(_, begun)| begun).collect();
         self.ledger.watched(self.drains.begun());
     }
 

@@ -20,6 +20,8 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 #[derive(Debug)]
 pub struct Netns {
     inode: u32,
+    /// Of all namespaces: numbers are unique on it.
+    device: u64,
     held: Arc<File>,
 }
 
@@ -42,8 +44,16 @@ impl Netns {
         if fstatfs(&held)?.filesystem_type() != NSFS_MAGIC {
             return Err(Error::other("this file is no namespace"));
         }
-        let inode = u32::try_from(held.metadata()?.ino()).map_err(Error::other)?;
-        Ok(Self { inode, held: Arc::new(held) })
+        let metadata = held.metadata()?;
+        let inode = u32::try_from(metadata.ino()).map_err(Error::other)?;
+        Ok(Self { inode, device: metadata.dev(), held: Arc::new(held) })
+    }
+
+    /// Whether this is what a path leads to.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        fs::metadata(path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (self.device, u64::from(self.inode)))
     }
 
     /// The namespace of the processes in some cgroup directories: `known` (an inode number) if one of them is in
@@ -189,6 +199,16 @@ mod tests {
         assert_eq!((found(1, Some(own)), found(1, Some(made))), (own, made));
         // Nobody is in the known one any more.
         assert_eq!((found(1, Some(2)), found(made, Some(2)), found(made, Some(own))), (made, own, own));
+    }
+
+    /// Exercises paths to this namespace, to another kind of one, to a file and to nothing.
+    #[test]
+    fn what_a_path_leads_to() {
+        let own = Netns::open(Path::new("/proc/self/ns/net")).unwrap();
+        assert!(own.is_at(Path::new("/proc/thread-self/ns/net")));
+        for other in ["/proc/self/ns/uts", "/proc/self/status", "/nonexistent"] {
+            assert!(!own.is_at(Path::new(other)), "{other}");
+        }
     }
 
     /// Exercises a process that cannot be looked at, so that its pod is not silently without a namespace.

@@ -81,7 +81,7 @@ impl Order {
                 let api = runtime.block_on(Api::start(&access, &node, self.selection, waker))?;
                 Ok(Box::new(Fallback::new(api, KUBELET_LOGS.into(), PATIENCE)))
             }
-            Plan::Alone(Choice::Static { file }) => readable(Static { file }),
+            Plan::Alone(Choice::Static { file }) => readable(Static::new(file)),
             Plan::Alone(Choice::Kubelet { directory }) => {
                 readable(Kubelet { directory, selection: self.selection })
             }

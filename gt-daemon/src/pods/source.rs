@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, str::FromStr, time::Instant};
 
-use super::{Pod, kubelet, selection::Selection, static_file};
+use super::{
+    Pod, kubelet,
+    selection::Selection,
+    static_file::{self, StaticFileError},
+};
 
 /// Something that tells which pods to watch on this node.
 pub trait Source: Send {
@@ -101,18 +105,59 @@ impl Source for Kubelet {
 /// A file as the source, which selects by itself.
 #[derive(Clone, Debug)]
 pub struct Static {
-    pub file: PathBuf,
+    file: PathBuf,
+    /// What it said last time, and meant: to parse a file of hundreds of pods takes much longer than to read it.
+    last: Option<(String, Vec<Pod>)>,
+}
+
+impl Static {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(file: PathBuf) -> Self {
+        Self { file, last: None }
+    }
+
+    fn pods(&mut self) -> Result<Vec<Pod>, StaticFileError> {
+        let text = static_file::read(&self.file)?;
+        if let Some((_, pods)) = self.last.as_ref().filter(|(last, _)| *last == text) {
+            return Ok(pods.clone());
+        }
+        let pods = static_file::parse(&self.file, &text)?;
+        self.last = Some((text, pods.clone()));
+        Ok(pods)
+    }
 }
 
 impl Source for Static {
     fn read(&mut self, _now: Instant) -> Reading {
-        Reading::of(static_file::NAME, static_file::pods(&self.file))
+        Reading::of(static_file::NAME, self.pods())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises a file that stays, changes, is damaged and comes back, so that each reading is what it says then.
+    #[test]
+    fn a_file_that_changes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut source = Static::new(file.path().to_owned());
+        let mut names = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            let pods = source.read(Instant::now()).pods?;
+            Some(pods.into_iter().map(|pod| pod.name).collect::<Vec<_>>())
+        };
+        let pod = |name: &str| format!("[[pod]]\nnamespace = \"n\"\nname = \"{name}\"\nnetns = \"/n\"\n");
+        let (one, another) = (pod("a"), pod("b"));
+        for _ in 0..2 {
+            assert_eq!(names(&one), Some(vec!["a".to_owned()]));
+        }
+        assert_eq!(names(&another), Some(vec!["b".to_owned()]));
+        assert_eq!(names("[[pod]"), None);
+        assert_eq!(names(&another), Some(vec!["b".to_owned()]));
+        assert_eq!(names(""), Some(vec![]));
+    }
 
     /// Exercises the flag's words, so that a wrong one is answered with the right ones.
     #[test]

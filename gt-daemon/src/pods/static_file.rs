@@ -81,8 +81,13 @@ struct ContainerEntry {
     cgroup: PathBuf,
 }
 
-/// Reads the file anew.
+/// The pods that the file names now.
 pub fn pods(file: &Path) -> Result<Vec<Pod>, StaticFileError> {
+    parse(file, &read(file)?)
+}
+
+/// Reads the file anew.
+pub fn read(file: &Path) -> Result<String, StaticFileError> {
     let unreadable = |cause| StaticFileError::Unreadable { file: file.to_owned(), cause };
     // A FIFO or a terminal would hold the daemon up.
     let mut text = String::new();
@@ -91,10 +96,11 @@ pub fn pods(file: &Path) -> Result<Vec<Pod>, StaticFileError> {
         return Err(unreadable(io::Error::other("this is a FIFO, not a file")));
     }
     opened.read_to_string(&mut text).map_err(unreadable)?;
-    parse(file, &text)
+    Ok(text)
 }
 
-fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
+/// The pods that its text names.
+pub fn parse(file: &Path, text: &str) -> Result<Vec<Pod>, StaticFileError> {
     let parsed: Content = toml::from_str(text).map_err(|error| StaticFileError::Malformed {
         file: file.to_owned(),
         message: error.to_string().trim_end().to_owned(),
