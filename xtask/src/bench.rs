@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, [`latency`] and [`rivals`] too, `hooks` the
-//! others.
+//! `cargo xtask bench`: what gt costs, against goals. [`reading`] has its own files, [`latency`], [`rivals`] and [`scale`] too,
+//! `hooks` the others.
 //!
 //! Owns: the order of the rounds of `hooks`. Refuses: absolute figures of hooks in [`document`], which would say more
 //! about a machine than about gt; each one is a difference or a ratio of two things in one run.
@@ -14,6 +14,7 @@ mod programs;
 mod reading;
 mod report;
 mod rivals;
+mod scale;
 mod stage;
 
 use std::{fs, path::PathBuf, time::Duration};
@@ -41,6 +42,11 @@ pub enum Bench {
     Reading(reading::Options),
     /// Watch the same resets by tcpdump, bpftrace and a poller, and compare what each takes and sees
     Rivals(rivals::Options),
+    /// Open 100,000 connections of 250 pods, and look at memory, scrapes and what the daemon does meanwhile
+    Scale(scale::Options),
+    /// Hold connections for `scale`
+    #[command(hide = true)]
+    Hold(scale::hold::Options),
     /// Time the way from an event in the kernel to its line at a console
     Latency(latency::Options),
 }
@@ -84,6 +90,8 @@ pub fn run(what: &Bench) -> Result<()> {
         Bench::Hooks(options) => hooks(options),
         Bench::Reading(options) => reading::run(options),
         Bench::Rivals(options) => rivals::run(options),
+        Bench::Scale(options) => scale::run(options),
+        Bench::Hold(options) => scale::hold::run(options),
         Bench::Latency(options) => latency::run(options),
     }
 }

@@ -77,19 +77,7 @@ impl Netns {
     /// Runs `work` on a thread of its own inside the namespace and gives its result back; sockets made
     /// there stay in the namespace after the thread has ended.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let path = self.path();
-        let file = fs::File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        thread::scope(|scope| {
-            scope
-                .spawn(move || {
-                    setns(file.as_fd(), CloneFlags::CLONE_NEWNET).with_context(|| {
-                        format!("cannot enter network namespace {}: root is needed", path.display())
-                    })?;
-                    Ok(work())
-                })
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        enter(&self.path(), work)
     }
 }
 
@@ -99,6 +87,22 @@ impl Drop for Netns {
             eprintln!("left behind: network namespace {}: {error:#}", self.name);
         }
     }
+}
+
+/// The same in the network namespace of this file, whoever made it.
+pub fn enter<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> Result<T> {
+    let file = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    thread::scope(|scope| {
+        scope
+            .spawn(move || {
+                setns(file.as_fd(), CloneFlags::CLONE_NEWNET).with_context(|| {
+                    format!("cannot enter network namespace {}: root is needed", path.display())
+                })?;
+                Ok(work())
+            })
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// One end of a veth pair: its namespace, its device name and its addresses (`10.0.0.1/24`, `fd00::1/64`).
