@@ -10,9 +10,9 @@ use http::{HeaderMap, Response, StatusCode, header::RETRY_AFTER};
 use kube::{Client, client::ClientBuilder};
 use tower::{limit::RateLimitLayer, timeout::TimeoutLayer, util::MapResponseLayer};
 
-use super::bounded::Bounded;
+use super::bounded::BoundsLayer;
 
-/// The longest line that is read: a page of the list, which is 100 pods.
+/// The most that is read of what must be held together: a line of a watch, or a page of the list, which is 100 pods.
 pub const LONGEST_LINE: usize = 32 << 20;
 
 /// No answer asks for a longer pause than this.
@@ -26,7 +26,7 @@ pub struct Limits {
     /// At most so many requests in so long a time. kube resumes a watch that ends without a fault at once, so a
     /// server that ends each at once would be asked without pause.
     pub requests: (u64, Duration),
-    /// The longest line of an answer, in bytes.
+    /// The longest line of a watch, and the longest answer that is none, in bytes.
     pub line: usize,
 }
 
@@ -70,10 +70,11 @@ pub fn client(mut config: kube::Config, limits: Limits) -> Result<(Client, Asked
     let noted = asked.clone();
     let look = move |response: Response<_>| {
         noted.note(response.status(), response.headers());
-        response.map(|body| Bounded::new(body, limits.line))
+        response
     };
     let (requests, time) = limits.requests;
     let client = ClientBuilder::try_from(config)?
+        .with_layer(&BoundsLayer(limits.line))
         .with_layer(&MapResponseLayer::new(look))
         .with_layer(&TimeoutLayer::new(limits.answer))
         .with_layer(&RateLimitLayer::new(requests, time))

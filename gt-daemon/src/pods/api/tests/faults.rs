@@ -154,3 +154,49 @@ async fn no_http() {
     assert_eq!(up(&down), Some(false));
     assert!(fault(&down).contains(&address.to_string()), "{}", fault(&down));
 }
+
+/// A server that says to whoever connects a beginning, and then the same again and again, with a pause after each.
+async fn raw(beginning: &'static str, again: &'static [u8], pause: Duration) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                // It ends when the client has gone.
+                let _gone = stream.write_all(beginning.as_bytes()).await;
+                while stream.write_all(again).await.is_ok() {
+                    tokio::time::sleep(pause).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Exercises heads that never end, by the drop and as a flood, garbage without end, and a list that is shorter than its head says, so
+/// that each is given up in time, told, and no pod is known by it.
+#[tokio::test]
+async fn endless_heads_and_lies() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+    const SHORT: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n\
+        {\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}";
+    let (drop, flood) = (Duration::from_millis(20), Duration::ZERO);
+    for (beginning, again, pause) in [
+        (OK, &b"a: b\r\n"[..], drop),
+        (OK, &[b'x'; 4096], flood),
+        (OK, b"a: b\r\n", flood),
+        ("", &[0; 4096], flood),
+        (SHORT, b"", drop),
+        (SHORT, b" ", drop),
+    ] {
+        let address = raw(beginning, again, pause).await;
+        let mut api = begin(address, selection(), hasty());
+        let begun = Instant::now();
+        let down = until(&mut api, |reading| !reading.places.is_empty() && up(reading) == Some(false)).await;
+        let told = fault(&down);
+        assert!(told.contains(&address.to_string()), "{told}");
+        assert_eq!(names(&down), ["?"], "{told}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}: {told}", begun.elapsed());
+    }
+}

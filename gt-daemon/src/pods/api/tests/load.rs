@@ -16,8 +16,8 @@ use super::{
     until_down, until_up_with,
 };
 
-/// Exercises an answer without end and without a line end, as a list and as a watch, so that it is given up
-/// after a bounded number of bytes.
+/// Exercises an answer without end and without a line end, as a list and as a watch, and a list of line ends, so that each is given
+/// up after a bounded number of bytes.
 #[tokio::test]
 async fn endless_lines() {
     let manner = || {
@@ -29,17 +29,19 @@ async fn endless_lines() {
     // What the kernel and the HTTP libraries hold on both sides comes on top.
     const MOST: u64 = (1 << 20) + (12 << 20);
 
-    let server = Server::start(|asked, n| match (n, asked.is_watch()) {
-        (0, _) => Answer::file(422, "no-streaming.json"),
-        (1, _) => Answer::body(vec![Piece::Endless]),
-        (_, false) => Answer::file(200, "list-page-2.json"),
-        (_, true) => Answer::silent(),
-    });
-    let mut api = begin(server.address, selection(), manner());
-    let down = until_down(&mut api).await;
-    assert!(fault(&down).contains("longer than 1048576 bytes"), "{}", fault(&down));
-    until_up_with(&mut api, &["igw-2"]).await;
-    assert!(server.endless() < MOST, "{} bytes", server.endless());
+    for endless in [Piece::Endless, Piece::EndlessLines] {
+        let server = Server::start(move |asked, n| match (n, asked.is_watch()) {
+            (0, _) => Answer::file(422, "no-streaming.json"),
+            (1, _) => Answer::body(vec![endless.clone()]),
+            (_, false) => Answer::file(200, "list-page-2.json"),
+            (_, true) => Answer::silent(),
+        });
+        let mut api = begin(server.address, selection(), manner());
+        let down = until_down(&mut api).await;
+        assert!(fault(&down).contains("longer than 1048576 bytes"), "{}", fault(&down));
+        until_up_with(&mut api, &["igw-2"]).await;
+        assert!(server.endless() < MOST, "{} bytes", server.endless());
+    }
 
     let server = Server::start(|_, n| match n {
         0 => Answer::file(200, "streaming.jsonl").then(Piece::Endless),

@@ -56,6 +56,8 @@ pub enum Piece {
     Hang,
     /// The same letter for ever.
     Endless,
+    /// Empty lines for ever.
+    EndlessLines,
 }
 
 /// An answer; its body ends after the last piece.
@@ -200,10 +202,14 @@ async fn answer(request: Request, script: Script, memory: Arc<Memory>) -> Respon
                 Piece::Wait(time) => sleep(time).await,
                 Piece::Cut => return Some((Err(io::Error::other("cut")), (pieces, memory))),
                 Piece::Hang => std::future::pending().await,
-                Piece::Endless => {
-                    let more = Bytes::from_static(&[b'x'; 64 << 10]);
+                endless @ (Piece::Endless | Piece::EndlessLines) => {
+                    let more: &[u8] = match endless {
+                        Piece::Endless => &[b'x'; 64 << 10],
+                        _ => &[b'\n'; 64 << 10],
+                    };
+                    let more = Bytes::from_static(more);
                     memory.endless.fetch_add(more.len() as u64, Ordering::Relaxed);
-                    let again: Vec<_> = [Piece::Endless].into_iter().collect();
+                    let again: Vec<_> = [endless].into_iter().collect();
                     return Some((Ok(more), (again.into_iter(), memory)));
                 }
             }
