@@ -170,6 +170,40 @@ async fn broken_answers_are_errors() {
     }
 }
 
+/// Exercises answers that say more than they announced, or two lengths, so that what is left over is never taken for the next answer.
+#[tokio::test]
+async fn lies_about_the_length() {
+    let mut client = client_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more").await;
+    for _ in 0..3 {
+        match client.get("/", LIMITS).await {
+            Ok(answer) => assert_eq!(&answer.body[..], b"ok"),
+            Err(error) => assert!(error.to_string().contains("no valid HTTP answer"), "{error}"),
+        }
+    }
+    for answer in [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nok"[..],
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nok",
+    ] {
+        let failed = failure(client_of(answer).await.get("/", LIMITS).await);
+        assert!(matches!(failed, Failure::Protocol(_)), "{failed}");
+    }
+}
+
+/// Exercises heads of many short fields without end, so that size ends them.
+#[tokio::test]
+async fn a_flood_of_fields() {
+    let mut client = client(|_, mut stream| async move {
+        question(&mut stream).await;
+        say(&mut stream, b"HTTP/1.1 200 OK\r\n").await;
+        while stream.write_all(b"a: b\r\n").await.is_ok() {}
+    })
+    .await;
+    let limits = Limits { time: Duration::from_secs(20), ..LIMITS };
+    let failed = failure(client.get("/", limits).await);
+    assert!(matches!(failed, Failure::Protocol(_)), "{failed}");
+}
+
 /// Exercises a late answer, so that it is never taken for the answer to the next question.
 #[tokio::test]
 async fn a_late_answer_is_not_the_next_one() {

@@ -21,6 +21,8 @@ enum Script {
     Hang(String),
     /// Says this again and again.
     Endless(String),
+    /// Says this, and then that again and again, with a pause after each.
+    Drips(String, &'static [u8], Duration),
 }
 
 fn http(head: &str, body: &str) -> String {
@@ -42,6 +44,12 @@ async fn ask(way: &str, script: Script) -> Result<Vec<Row>, String> {
                 std::future::pending::<()>().await;
             }
             Script::Endless(text) => while stream.write_all(text.as_bytes()).await.is_ok() {},
+            Script::Drips(head, drop, pause) => {
+                stream.write_all(head.as_bytes()).await.unwrap();
+                while stream.write_all(drop).await.is_ok() {
+                    tokio::time::sleep(pause).await;
+                }
+            }
         }
         String::from_utf8_lossy(&question[..length]).into_owned()
     });
@@ -93,6 +101,42 @@ async fn bad_ones() {
         (TCP, Script::Say(CSV.to_owned()), "cut off"),
         (TCP, Script::Say("Unknown command: 'show stat'\n".to_owned()), "level user"),
         (TCP, Script::Endless(long), "longer than 10000 bytes"),
+    ] {
+        let begun = Instant::now();
+        let error = ask(way, script).await.unwrap_err();
+        assert!(error.contains(word), "{word}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{word}");
+    }
+}
+
+/// Exercises answers and heads that never end, by the drop and as floods, and what is no HTTP at all, so that time or size ends each
+/// and none tells anything.
+#[tokio::test]
+async fn endless_ones() {
+    let ok = || "HTTP/1.1 200 OK\r\n".to_owned();
+    let chunks = || "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned();
+    let short = || format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{CSV}");
+    let (drop, flood) = (Duration::from_millis(10), Duration::ZERO);
+    let many = |what: &[u8]| -> &'static [u8] { what.repeat(200).leak() };
+    for (way, script, word) in [
+        (HTTP, Script::Drips(ok(), b"a: b\r\n", drop), "within 300 ms"),
+        (HTTP, Script::Drips(ok(), many(b"a: b\r\n"), flood), "no valid HTTP answer"),
+        (HTTP, Script::Drips(format!("{}x: ", ok()), &[b'x'; 500], flood), "no valid HTTP answer"),
+        (HTTP, Script::Drips(String::new(), b"HTTP/1.1 100 Continue\r\n\r\n", drop), "within 300 ms"),
+        (HTTP, Script::Drips(chunks(), b"1\r\nx\r\n", drop), "within 300 ms"),
+        (HTTP, Script::Drips(chunks(), many(b"5\r\nabcde\r\n"), flood), "longer than 10000 bytes"),
+        (HTTP, Script::Say("SSH-2.0-OpenSSH_9.2\r\n".to_owned()), "no valid HTTP answer"),
+        (HTTP, Script::Say("\u{16}\u{3}\u{1}\u{2}\0".to_owned()), "no valid HTTP answer"),
+        (
+            HTTP,
+            Script::Say("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n".to_owned()),
+            "no valid HTTP answer",
+        ),
+        (HTTP, Script::Say(short()), "cut off"),
+        (TCP, Script::Drips(CSV.to_owned(), b"x", drop), "within 300 ms"),
+        (TCP, Script::Drips(CSV.to_owned(), &[b'x'; 500], flood), "longer than 10000 bytes"),
+        (TCP, Script::Drips(String::new(), many(b"\n"), flood), "longer than 10000 bytes"),
+        (TCP, Script::Say(String::new()), "cut off"),
     ] {
         let begun = Instant::now();
         let error = ask(way, script).await.unwrap_err();
