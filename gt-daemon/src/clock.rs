@@ -13,11 +13,37 @@ pub struct Moment {
     pub utc_us: i64,
 }
 
+/// Between the two reads of one instant there is no more than this, nanoseconds, unless the process was held up just there.
+const NEAR_NS: u64 = 10_000_000;
+
+/// How often an instant is read anew: a machine that is always so slow has no better one.
+const READS: usize = 4;
+
 impl Moment {
     /// Now.
     #[must_use]
     pub fn now() -> Self {
-        Self { monotonic_ns: monotonic_ns(), utc_us: utc_us(SystemTime::now()) }
+        Self::read(monotonic_ns, || utc_us(SystemTime::now()))
+    }
+
+    /// A process that is stopped between the two reads would make of them an instant that never was.
+    fn read(mut monotonic: impl FnMut() -> u64, mut utc: impl FnMut() -> i64) -> Self {
+        let mut moment = Self { monotonic_ns: monotonic(), utc_us: utc() };
+        for _ in 1..READS {
+            let after = monotonic();
+            if after.saturating_sub(moment.monotonic_ns) <= NEAR_NS {
+                break;
+            }
+            moment = Self { monotonic_ns: after, utc_us: utc() };
+        }
+        moment
+    }
+
+    /// By how much UTC is ahead of the monotonic clock, microseconds: the same at all instants, but for those between which UTC
+    /// was set.
+    #[must_use]
+    pub fn utc_ahead_us(self) -> i64 {
+        self.utc_us.saturating_sub(i64::try_from(self.monotonic_ns / 1000).unwrap_or(i64::MAX))
     }
 
     /// When, in UTC microseconds, the monotonic clock showed `at_ns`, as this instant knows it.
@@ -64,6 +90,28 @@ mod tests {
         let now = Moment { monotonic_ns: 5_000_000, utc_us: 70_000 };
         assert_eq!((now.utc_of(4_000_000), now.utc_of(5_000_000)), (69_000, 70_000));
         assert_eq!((now.utc_of(6_000_999), now.utc_of(u64::MAX) > 0), (71_000, true));
+    }
+
+    /// Exercises a process that is stopped for half a minute between its two reads, so that they are made anew.
+    #[test]
+    fn both_clocks_are_read_together() {
+        let mut monotonic = [1_000, 30_000_001_000, 30_000_002_000].into_iter();
+        let mut utc = [77, 30_000_077].into_iter();
+        let now = Moment::read(|| monotonic.next().unwrap(), || utc.next().unwrap());
+        assert_eq!(now, Moment { monotonic_ns: 30_000_001_000, utc_us: 30_000_077 });
+        assert_eq!(now.utc_ahead_us(), 76);
+    }
+
+    /// Exercises a machine on which every read takes too long, so that reading ends all the same.
+    #[test]
+    fn reading_ends() {
+        let mut reads = 0;
+        let read = || {
+            reads += 1;
+            reads * 1_000_000_000
+        };
+        assert_eq!(Moment::read(read, || 5).utc_us, 5);
+        assert_eq!(reads, READS as u64);
     }
 
     /// Exercises the order of instants, so that a window of two reads is never negative.

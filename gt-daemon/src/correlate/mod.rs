@@ -181,6 +181,11 @@ impl Joins {
         }
     }
 
+    /// UTC was set: what hc and LBs said before is by another clock, and cuts bear no state until hc has spoken again.
+    pub fn clock_was_set(&mut self) {
+        self.pods.values_mut().for_each(Pod::clock_was_set);
+    }
+
     /// Somebody looked at a proxy.
     /// `users`: how many connections of users the kernel knows just now, established and closing.
     pub fn envoy(&mut self, report: &Report, users: Option<(u64, u64)>) {

@@ -152,6 +152,11 @@ impl Pod {
         if is_fresh { self.lb.at(at) } else { LbHeld::Untold }
     }
 
+    /// UTC was set: what was told by its stamps is forgotten. The proxy's word has none.
+    pub(super) fn clock_was_set(&mut self) {
+        (self.record, self.hc_now, self.lb) = (Record::default(), States::ANY, History::default());
+    }
+
     /// What hc told, in order of time.
     #[must_use]
     pub fn record(&self) -> &Record {

@@ -1,6 +1,6 @@
 //! Drains as they go on: which pods drain, what is noted of them, and when a drain is over. Pure; time is an argument.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub use super::pod::View;
 use super::{
@@ -174,6 +174,23 @@ impl Drains {
     /// Something of a source was lost: nobody knows whose.
     pub fn lost(&mut self, source: Source, why: &str, now: Moment) {
         self.pods.values_mut().for_each(|pod| pod.lost(source, why, now.utc_us));
+    }
+
+    /// gt itself did not run for so long, microseconds, up to now.
+    pub fn stalled(&mut self, length_us: i64, now: Moment) {
+        self.pods.values_mut().for_each(|pod| pod.stalled(length_us, now.utc_us));
+    }
+
+    /// UTC was set by so much, microseconds, forward or back: `now` is the first instant by the new clock. Returns the records of the
+    /// drains that go on, up to now; what comes after is a drain's of its own. Neither is protected.
+    pub fn clock_was_set(&mut self, by_us: i64, now: Moment) -> Vec<Record> {
+        let way = if by_us < 0 { "back" } else { "forward" };
+        let by = Duration::from_micros(by_us.unsigned_abs());
+        let why = format!("the clock was set {way} by {:.1} s", by.as_secs_f64());
+        let before = now.utc_us.saturating_sub(by_us);
+        let rules = &self.rules;
+        let pods = self.pods.values_mut();
+        pods.filter_map(|pod| pod.clock_was_set(before, now.utc_us, &why, rules)).collect()
     }
 
     /// Nobody looks any more: the records of all drains that go on, as far as they are known.

@@ -18,6 +18,8 @@ use crate::{
 
 #[path = "follow_tests/beginning.rs"]
 mod beginning;
+#[path = "follow_tests/interrupted.rs"]
+mod interrupted;
 #[path = "follow_tests/order.rs"]
 mod order;
 

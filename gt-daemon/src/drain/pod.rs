@@ -1,9 +1,11 @@
 //! One pod: what is noted of it, and when a drain of it begins and is over. Pure; time is an argument.
 
+mod interrupted;
 mod unseen;
 
 use std::{collections::BTreeSet, mem, sync::Arc};
 
+use self::interrupted::Interrupted;
 use super::{
     fact::{Fact, Source, Timed},
     facts::Facts,
@@ -91,6 +93,8 @@ pub(super) struct Pod {
     ended: Option<i64>,
     /// When its last drain began: after that there is none.
     over: Option<i64>,
+    /// What made an end of all that was noted while it drained.
+    interrupted: Option<Interrupted>,
     pub(super) news: News,
 }
 
@@ -114,6 +118,7 @@ impl Pod {
             floor: i64::MIN,
             ended: None,
             over: None,
+            interrupted: None,
             news: News::default(),
         };
         pod.news.listen(listens);
@@ -133,8 +138,9 @@ impl Pod {
             && view.deletion != self.view.deletion
             && self.deletions.len() < MOST_DELETIONS
         {
-            // Its stamp may be a little older than the end of a drain that was called off just before.
-            let ts = asked.max(self.floor.saturating_add(1));
+            // Its stamp may be a little older than the end of a drain that was called off just before. It is by the API server's
+            // clock: where that is ahead, what happens from now on is still the drain's.
+            let ts = asked.min(now).max(self.floor.saturating_add(1));
             if self.deletions.insert((ts, grace_seconds)) {
                 self.news.tell(Word::Told, &Timed { ts, fact: Fact::PodDeleted { grace_seconds } });
             }
@@ -243,7 +249,8 @@ impl Pod {
             fact: Fact::PodDeleted { grace_seconds: *grace_seconds },
         });
         let gone = self.gone.map(|ts| Timed { ts, fact: Fact::PodGone });
-        hc.chain(deletions).chain(gone).filter(|timed| timed.ts > self.floor).collect()
+        let before = self.interrupted.iter().filter_map(|interrupted| interrupted.turn.clone());
+        hc.chain(before).chain(deletions).chain(gone).filter(|timed| timed.ts > self.floor).collect()
     }
 
     fn hc_facts(&self) -> impl DoubleEndedIterator<Item = Timed> {
@@ -287,7 +294,7 @@ impl Pod {
         let next = begin(&self.signs()).unwrap_or(self.floor.saturating_add(1));
         self.facts = self.facts.since(next);
         self.deletions.retain(|(asked, _)| *asked > self.floor);
-        (self.ended, self.counted) = (None, None);
+        (self.ended, self.counted, self.interrupted) = (None, None, None);
     }
 
     /// Whether no connection of a user is left that could be seen, and none can come.

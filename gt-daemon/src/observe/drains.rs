@@ -115,6 +115,18 @@ impl Watch {
         self.drains.lost(source, why, now);
     }
 
+    /// gt itself did not run for so long, microseconds.
+    pub(super) fn stalled(&mut self, length_us: i64, now: Moment) {
+        self.drains.stalled(length_us, now);
+    }
+
+    /// UTC was set by so much, microseconds.
+    pub(super) fn clock_was_set(&mut self, by_us: i64, now: Moment) {
+        let cut_short = self.drains.clock_was_set(by_us, now);
+        self.over(cut_short);
+        self.ledger.watched(self.drains.begun());
+    }
+
     /// The daemon stops: drains that go on are recorded as far as they are known, and the writer gets `patience` to write
     /// them. Whether it did.
     pub(super) fn stop(&mut self, now: Moment, patience: Duration) -> bool {

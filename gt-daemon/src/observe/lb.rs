@@ -143,6 +143,11 @@ impl Lbs {
         news
     }
 
+    /// UTC was set: what LBs said before is by another clock.
+    pub(super) fn clock_was_set(&mut self) {
+        self.words.values_mut().for_each(|(_, words)| *words = Words::default());
+    }
+
     /// A connection of a pod ended that an LB may have cut.
     pub(super) fn alarm(&self, uid: &str) {
         if self.words.contains_key(uid) {

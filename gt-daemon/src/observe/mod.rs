@@ -20,6 +20,7 @@ mod lb;
 pub mod lb_board;
 mod losses;
 mod pod;
+mod pulse;
 mod readers;
 mod seen;
 mod slots;

@@ -134,6 +134,11 @@ impl PodState {
         self.hurry(now);
     }
 
+    /// UTC was set: what hc said before is by another clock.
+    pub(super) fn clock_was_set(&mut self) {
+        (self.record, self.told) = (Record::default(), States::ANY);
+    }
+
     /// Tells of a pod that cannot be asked. Not at once: a process on its way into the pod's network is in the host's.
     pub(super) fn tell_obstacle(&mut self, now: Moment) {
         match self.readers.obstacle().filter(|_| self.wanted.is_any()) {

@@ -1,5 +1,6 @@
 //! The task: takes in whatever comes, in the order in which it comes.
 
+mod clocks;
 mod kernel;
 mod telling;
 
@@ -24,6 +25,7 @@ use super::{
     lb::Lbs,
     losses::{Lost, Missed},
     pod::PodState,
+    pulse::Pulse,
     readers::Makings,
     slots::joined,
     tell::tell,
@@ -105,6 +107,7 @@ pub struct Observer {
     generation: u64,
     ticks: u64,
     lost: Lost,
+    pulse: Pulse,
     /// What sidecars told and found no room.
     hc_lost: u64,
     drains: Watch,
@@ -145,6 +148,7 @@ impl Observer {
             generation: 0,
             ticks: 0,
             lost: Lost::default(),
+            pulse: Pulse::default(),
             hc_lost: 0,
             drains,
             lb: Lbs::new(settings.lb),
@@ -314,6 +318,7 @@ impl Observer {
 
     fn tick(&mut self) {
         let now = Moment::now();
+        self.look_at_the_clocks(now);
         self.ticks += 1;
         if self.ticks.is_multiple_of(LOGS_EVERY) {
             self.ask_follower(now);

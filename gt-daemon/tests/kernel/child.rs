@@ -38,6 +38,14 @@ pub fn server(netns: &Netns, address: &str, reads: bool) -> std::io::Result<Comm
     Ok(command)
 }
 
+/// A process in a namespace that says [`LISTENING`] and its address, holds every connection, answers what asks for `/answered`, and
+/// to anything else says nothing.
+pub fn hold(netns: &Netns, address: &str) -> std::io::Result<Command> {
+    let mut command = netns.command("env");
+    command.arg(format!("{VARIABLE}=hold {address}")).arg(std::env::current_exe()?);
+    Ok(command)
+}
+
 /// The variable that makes a process of this binary do nothing, as an image's environment has it.
 pub fn pause() -> String {
     format!("{VARIABLE}=pause")
@@ -81,6 +89,9 @@ fn work() -> anyhow::Result<()> {
     }
     if let Some(address) = task.strip_prefix("listen ") {
         return echo(address);
+    }
+    if let Some(address) = task.strip_prefix("hold ") {
+        return answer_some(address);
     }
     if task == "pause" {
         loop {
@@ -141,6 +152,25 @@ fn echo(address: &str) -> anyhow::Result<()> {
             let mut bytes = [0; 64];
             while let Ok(length @ 1..) = stream.read(&mut bytes) {
                 if stream.write_all(&bytes[..length]).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Until it is killed.
+fn answer_some(address: &str) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    println!("{LISTENING}{}", listener.local_addr()?);
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        std::thread::spawn(move || {
+            let mut bytes = [0; 256];
+            while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                let asks = bytes[..length].starts_with(b"GET /answered ");
+                if asks && stream.write_all(crate::conversations::pair::ANSWER).is_err() {
                     break;
                 }
             }

@@ -40,13 +40,13 @@ pub fn disk(skip: Option<&String>) -> Case {
 }
 
 /// A pod with a scripted sidecar, and one connection of a user to it.
-struct Gateway {
-    scene: Scene,
-    hc: Says,
+pub struct Gateway {
+    pub scene: Scene,
+    pub hc: Says,
 }
 
 impl Gateway {
-    fn start(daemon: &Arc<Shared>) -> Result<Self> {
+    pub fn start(daemon: &Arc<Shared>) -> Result<Self> {
         let scene = Scene::with(daemon, Family::V4, &format!("hc_port = {HC}"))?;
         for verdict in ["protected", "broken", "inconclusive"] {
             scene.watched.expect("gt_drains_total", &[("verdict", verdict)], 0)?;
@@ -60,7 +60,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    fn is_seen(&self, name: &str) -> Result<()> {
+    pub fn is_seen(&self, name: &str) -> Result<()> {
         let watched = &self.scene.watched;
         // A call that was slow is not made again before twenty times as long: on an emulated machine that is half a minute.
         eventually("the state", Duration::from_secs(150), || {
@@ -71,7 +71,7 @@ impl Gateway {
 }
 
 /// Several come to a state together: an emulated machine is slow to see it.
-fn reach(gateways: &[Gateway], name: &str) -> Result<()> {
+pub fn reach(gateways: &[Gateway], name: &str) -> Result<()> {
     gateways.iter().for_each(|gateway| say(&gateway.hc, state(name)));
     gateways.iter().try_for_each(|gateway| gateway.is_seen(name))
 }

@@ -1,5 +1,11 @@
 //! The daemon stopped and killed at bad moments: what it did not see is told, and what it says is right.
 
+mod burst;
+mod clock;
+mod crowd;
+mod destroyed;
+mod suspended;
+
 use std::{fs, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
@@ -28,6 +34,16 @@ pub fn cases(backend: Backend, skip: Option<&String>) -> Vec<Case> {
     vec![
         Case::new(name("stopped_while_the_ring_fills"), skip.cloned(), move || stopped(backend)),
         Case::new(name("killed_in_a_drain"), skip.cloned(), move || killed(backend)),
+        Case::new(name("suspended"), skip.cloned(), move || suspended::suspended(backend)),
+        Case::new(name("destroyed_with_live_sockets"), skip.cloned(), move || destroyed::destroyed(backend)),
+        Case::new(name("hundreds_of_slow_readers"), skip.cloned(), move || crowd::crowd(backend)),
+        Case::new(name("a_burst"), skip.cloned(), move || burst::burst(backend)),
+        // Another name than the others have, which need no guest.
+        Case::new(
+            format!("{}::clock::set_while_a_pod_drains", backend.name()),
+            skip.cloned().or_else(clock::unsettable),
+            move || clock::set(backend),
+        ),
     ]
 }
 

@@ -35,6 +35,7 @@ impl Pod {
                 .find_map(unseen_turn)
                 .map(|why| gap(begun, Source::Hc, 0, why)),
         );
+        gaps.extend(self.interrupted.iter().map(|interrupted| gap(begun, Source::Pods, 0, &interrupted.why)));
         let until = self.users_until(begun, now);
         if self.view.has_hc && !self.has_closed() {
             gaps.extend(self.hc_voice.gaps(Source::Hc, begun, until, now));
