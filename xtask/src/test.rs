@@ -4,6 +4,8 @@
 //! succeed. What cannot run here is told as skipped, with the reason.
 
 mod coverage;
+#[cfg(test)]
+mod faults_page;
 mod left_behind;
 mod overview;
 
