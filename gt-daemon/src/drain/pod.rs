@@ -257,7 +257,8 @@ impl Pod {
         let fact = |change: &Change| {
             let fact = Fact::hc_change(change.from, change.to);
             // One that a poll found out may have happened at any time since the poll before.
-            let since = change.not_before_us.filter(|_| fact.is_sign()).unwrap_or(change.at_us);
+            let since =
+                change.not_before_us.filter(|_| change.found && fact.is_sign()).unwrap_or(change.at_us);
             Timed { ts: since.max(self.floor.saturating_add(1)).min(change.at_us), fact }
         };
         self.changes.iter().map(fact).filter(|timed| timed.ts > self.floor)

@@ -20,7 +20,8 @@ pub struct Change {
     pub at_us: i64,
     /// Whether it was only found out at this instant, and may have happened before; else somebody named the instant.
     pub found: bool,
-    /// For a change that was only found out: it did not happen before this, where that is known.
+    /// For a change that was only found out: it did not happen before this, where that is known. For one that was named: from then on
+    /// there may have been others between, of which nobody told.
     pub not_before_us: Option<i64>,
     /// Just before. Where it is not what the change before led to, a transition between was not told.
     pub from: States,
@@ -111,7 +112,7 @@ fn walk(points: &[Point], holds: &[Hold]) -> Vec<Change> {
             changes.push(Change {
                 at_us: point.at_us,
                 found: false,
-                not_before_us: None,
+                not_before_us: last_seen.filter(|_| is_passed_over(current, point)),
                 from: point.from.unwrap_or(current),
                 to: point.to,
                 source: point.source,
@@ -137,6 +138,11 @@ fn walk(points: &[Point], holds: &[Hold]) -> Vec<Change> {
         }
         last_seen = last_seen.max(Some(hold.asked_us));
     }
+}
+
+/// Whether hc has gone through states between that nobody told: `/state` does not say from where it came.
+fn is_passed_over(current: States, point: &Point) -> bool {
+    point.source == Source::State && point.from.is_none() && !current.may_be_followed_by(point.to)
 }
 
 /// Whether somebody named an instant near this one, before or after which the states seen were possible: then

@@ -26,16 +26,27 @@ impl Record {
     pub fn push(&mut self, observation: Observation) {
         match observation.what {
             What::Holds { .. } => self.push_seen(observation),
-            What::Transition { .. } | What::Since(_) | What::Restarted => {
-                let is_known = |known: &Observation| {
-                    (known.source, known.what, known.at_us)
-                        == (observation.source, observation.what, observation.at_us)
-                };
-                if !self.named.iter().any(is_known) {
-                    keep(&mut self.named, observation, MOST_NAMED);
-                }
+            What::Since(state) => {
+                // It held when it was told, too.
+                let (told_us, took_us) = (observation.seen.utc_us, observation.took_ns / 1000);
+                let asked_us = told_us.saturating_sub_unsigned(took_us);
+                let what = What::Holds { states: States::only(state), asked_us };
+                let held = Observation { what, at_us: told_us, ..observation.clone() };
+                self.push_named(observation);
+                self.push_seen(held);
             }
+            What::Transition { .. } | What::Restarted => self.push_named(observation),
             What::Silent => {}
+        }
+    }
+
+    fn push_named(&mut self, observation: Observation) {
+        let is_known = |known: &Observation| {
+            (known.source, known.what, known.at_us)
+                == (observation.source, observation.what, observation.at_us)
+        };
+        if !self.named.iter().any(is_known) {
+            keep(&mut self.named, observation, MOST_NAMED);
         }
     }
 
@@ -62,9 +73,9 @@ impl Record {
         let changes = self.changes();
         let next = changes.partition_point(|change| change.at_us <= at_us);
         match (next.checked_sub(1).and_then(|last| changes.get(last)), changes.get(next)) {
-            // It may have happened at any time until it was found out.
+            // It, or another one before it, may have happened at any time until it was found out.
             (Some(last), Some(next)) if next.not_before_us.is_some_and(|since| since < at_us) => {
-                last.to.or(next.to)
+                if next.found { last.to.or(next.to) } else { last.to.on_the_way_to(next.to) }
             }
             (Some(last), _) => last.to,
             // What the first line says was before it.
@@ -121,6 +132,33 @@ mod tests {
         record.push(holds(10_000_000, States::DOWN));
         let states = [0, 1, 9_999_999, 10_000_000].map(|at_us| record.states_at(at_us).shown_up());
         assert_eq!(states, [Some(true), None, None, Some(false)]);
+    }
+
+    /// What `/state` says when it is asked: the state, since when, and now.
+    fn since(state: HcState, at_us: i64, now_us: i64) -> Observation {
+        let seen = Moment { monotonic_ns: 0, utc_us: now_us };
+        Observation { seen, ..observation(Source::State, What::Since(state), at_us) }
+    }
+
+    /// Exercises an hc that is not asked for a while and has meanwhile gone through a state that nobody told, so that nothing is said of
+    /// the time between; and one that has gone to the next state, whose instant is known.
+    #[test]
+    fn states_that_were_passed() {
+        const SECOND: i64 = 1_000_000;
+        for (to, between, shown_up) in [
+            (HcState::Draining, HcState::Open, Some(true)),
+            (HcState::Closing, HcState::Unknown, Some(true)),
+            (HcState::Closed, HcState::Unknown, None),
+        ] {
+            let mut record = Record::default();
+            for second in 1..=5 {
+                record.push(since(HcState::Open, 0, second * SECOND));
+            }
+            record.push(since(to, 30 * SECOND, 35 * SECOND));
+            let states = [0, 4, 20, 30, 40].map(|second| record.states_at(second * SECOND).state());
+            assert_eq!(states, [HcState::Open, HcState::Open, between, to, to]);
+            assert_eq!(record.states_at(20 * SECOND).shown_up(), shown_up);
+        }
     }
 
     /// Exercises a long life, so that memory is bounded and the present is known.

@@ -62,12 +62,54 @@ impl States {
         self.0 & !other.0 == 0
     }
 
+    /// Whether hc goes from one of these to one of those without a state between, by the rules of gt-hc, or stays.
+    #[must_use]
+    pub fn may_be_followed_by(self, next: Self) -> bool {
+        let goes = ONWARD.into_iter().any(|(from, to)| self.meets(from) && next.meets(to));
+        self.meets(next) || goes || self.meets(REOPENED) && next.meets(Self::only(HcState::Open))
+    }
+
+    /// The states possible between one of these, when it was told last, and the turn to `next`: those on the way, in which nobody saw it.
+    #[must_use]
+    pub fn on_the_way_to(self, next: Self) -> Self {
+        let (mut reached, mut leading) = (self, next);
+        // In the order of the ways one pass reaches all.
+        for (from, to) in ONWARD {
+            if reached.meets(from) && !next.meets(to) {
+                reached = reached.or(to);
+            }
+        }
+        for (from, to) in ONWARD.into_iter().rev() {
+            if leading.meets(to) {
+                leading = leading.or(from);
+            }
+        }
+        let between = Self(reached.0 & leading.0);
+        // No way leads there, but for being started anew.
+        if between.0 == 0 { self.or(next) } else { self.or(between) }
+    }
+
     /// Whether a state is in both.
     #[must_use]
     pub fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
+
+/// How hc goes on, by the rules of gt-hc.
+const ONWARD: [(States, States); 4] = {
+    let draining = States::only(HcState::Draining);
+    let closing = States::only(HcState::Closing);
+    [
+        (States::only(HcState::Open), draining),
+        (draining, closing),
+        (draining, States::only(HcState::Fault)),
+        (closing, States::only(HcState::Closed)),
+    ]
+};
+
+/// Whatever has not closed may be opened again.
+const REOPENED: States = States(0b10111);
 
 impl fmt::Debug for States {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,6 +121,49 @@ impl fmt::Debug for States {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Exercises every pair of states, against the rules as gt-hc's document draws them.
+    #[test]
+    fn what_follows() {
+        use HcState::{Closed, Closing, Draining, Fault, Open};
+        let rules = [
+            (Open, Draining),
+            (Draining, Closing),
+            (Draining, Fault),
+            (Draining, Open),
+            (Closing, Closed),
+            (Closing, Open),
+            (Fault, Open),
+        ];
+        let all = [Open, Draining, Closing, Closed, Fault];
+        for (from, to) in all.into_iter().flat_map(|from| all.map(|to| (from, to))) {
+            let follows = States::only(from).may_be_followed_by(States::only(to));
+            assert_eq!(follows, from == to || rules.contains(&(from, to)), "{from:?} {to:?}");
+        }
+        assert!(States::ANY.may_be_followed_by(States::only(Closed)), "nothing is known");
+        assert!(States::UP.may_be_followed_by(States::only(Closing)), "it may have been DRAINING");
+    }
+
+    /// Exercises turns that were told without what is between, so that this is what hc may have been, and nothing else.
+    #[test]
+    fn on_the_way() {
+        use HcState::{Closed, Closing, Draining, Fault, Open};
+        let set = |states: &[HcState]| {
+            let sets = states.iter().map(|state| States::only(*state));
+            sets.reduce(States::or).unwrap()
+        };
+        for (from, to, between) in [
+            (Open, Draining, &[Open][..]),
+            (Open, Closing, &[Open, Draining]),
+            (Open, Fault, &[Open, Draining]),
+            (Open, Closed, &[Open, Draining, Closing]),
+            (Draining, Closed, &[Draining, Closing]),
+            (Closed, Open, &[Closed, Open]),
+        ] {
+            let told = States::only(from).on_the_way_to(States::only(to));
+            assert_eq!(told, set(between), "{from:?} {to:?}");
+        }
+    }
 
     /// Exercises each state, so that a set of one is that state, and what the LB is told follows from it.
     #[test]
